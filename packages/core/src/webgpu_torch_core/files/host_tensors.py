@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import mmap
 import os
 from collections.abc import Sequence
@@ -11,6 +12,19 @@ from webgpu_torch_core.ir.dtypes import dtype
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, BinaryIO
+
+    from typing_extensions import Buffer
+
+
+#: the elements' types of what files call storages
+STORAGE_DTYPES = {
+    "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8",
+    "ByteStorage": "uint8", "BoolStorage": "bool", "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128", "UntypedStorage": "uint8",
+}  # fmt: skip
+#: what files call storages, by the names of their elements' types
+STORAGE_NAMES = {name: storage for storage, name in STORAGE_DTYPES.items() if storage != "UntypedStorage"}
 
 
 def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -53,6 +67,11 @@ class HostStorage:
         """The device it was saved from, as PyTorch writes it (``cpu``, ``cuda:0``)."""
         self.typed = typed
         """Whether it is a row of elements rather than of bytes."""
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether files have a name for a storage of such elements: types that came later are told by their tensors."""
+        return self.typed and self.dtype.name in STORAGE_NAMES
 
     def __repr__(self) -> str:
         return f"HostStorage(dtype={self.dtype!r}, nbytes={self.data.nbytes}, key={self.key!r})"
@@ -158,6 +177,37 @@ def map_file(path: object) -> memoryview:
         except (OSError, ValueError):
             # Pipes and some virtual file systems (a browser's among them) cannot be mapped.
             return memoryview(file.read())
+
+
+class MemoryFile(io.RawIOBase):
+    """A seekable file over bytes, which copies only what is read."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+        self._position = 0
+
+    def seekable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        target = (0, self._position, len(self._data))[whence] + offset
+        if target < 0:
+            raise ValueError(f"position {target} lies before the start of the file")
+        self._position = target
+        return target
+
+    def tell(self) -> int:
+        return self._position
+
+    def readinto(self, buffer: Buffer) -> int:
+        target = memoryview(buffer)
+        piece = self._data[self._position : self._position + len(target)]
+        target[: len(piece)] = piece
+        self._position += len(piece)
+        return len(piece)
 
 
 class AtomicFile:

@@ -1,7 +1,7 @@
 """Reading files of ``torch.save`` without running anything they say.
 
 The format is a zip archive of uncompressed entries: ``<name>/data.pkl``, a pickle whose tensors refer to storages
-``<name>/data/<key>``. Python's own unpickler calls whatever a file names and allocates whatever size it claims, so
+``<name>/data/<key>``; before PyTorch 1.6 there was another (:mod:`~.older_format`). Python's own unpickler calls whatever a file names and allocates whatever size it claims, so
 the pickle is interpreted here (:mod:`~.pickle_machine`): containers, plain values and tensors exist, nothing else does but
 what the program itself lets files name (:mod:`~.permissions`).
 """
@@ -20,28 +20,34 @@ from itertools import pairwise
 from pickle import UnpicklingError as UnpicklingError
 from typing import Any
 
-from webgpu_torch_core.files.host_tensors import MAXIMUM_DIMENSIONS, HostStorage, HostTensor, brief, map_file
+from webgpu_torch_core.files.host_tensors import (
+    MAXIMUM_DIMENSIONS,
+    STORAGE_DTYPES,
+    HostStorage,
+    HostTensor,
+    MemoryFile,
+    brief,
+    map_file,
+)
+from webgpu_torch_core.files.older_format import is_older, open_older
 from webgpu_torch_core.files.permissions import by_path, give_state
-from webgpu_torch_core.files.pickle_machine import Builder, CheckpointError, Global, PickleMachine, check_key, is_known
+from webgpu_torch_core.files.pickle_machine import (
+    Builder,
+    CheckpointError,
+    Global,
+    PickleMachine,
+    check_key,
+    is_known,
+)
 from webgpu_torch_core.ir.dtypes import BY_NAME, dtype, uint8
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from zipfile import ZipInfo
 
-    from typing_extensions import Buffer
-
-STORAGE_DTYPES = {
-    "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8",
-    "ByteStorage": "uint8", "BoolStorage": "bool", "ComplexFloatStorage": "complex64",
-    "ComplexDoubleStorage": "complex128", "UntypedStorage": "uint8",
-}  # fmt: skip
 
 #: the order of bytes in files that do not tell it
 default_byteorder = b"little"
-
-_LEGACY_MAGIC = bytes.fromhex("80028a0a6cfc9c46f9206aa850192e")
 
 
 def read_pickle(
@@ -55,29 +61,44 @@ def read_pickle(
 
     Every tensor and parameter is passed through ``make_tensor``; without it they stay :class:`~.host.HostTensor`
     views of the mapped file. Tensors that shared a storage share a :class:`~.host.HostStorage`. Raises
-    UnpicklingError when the file is damaged, older than PyTorch 1.6, or names anything but tensors, plain containers and
+    UnpicklingError when the file is damaged, older than PyTorch 0.1.10, or names anything but tensors, plain containers and
     what the program added (:mod:`~.permissions`), and OSError when it cannot be opened. ``run`` reads the pickle itself
     instead (:mod:`~.trusted`).
     """
-    entries, prefix, label = _open_archive(path)
-    byteorder = bytes(entries.get(prefix + "byteorder", default_byteorder)[:20])
-    if byteorder not in (b"little", b"big"):
-        raise CheckpointError(f"{label}: byteorder must be 'little' or 'big', got {byteorder!r}")
-    loader = _Loader(entries, prefix + "data/", byteorder == b"big", make_tensor, make_storage)
+    source, entries, prefix, swap, label = _open_file(path)
+    loader = _Loader(entries, prefix, swap, make_tensor, make_storage)
     try:
         if run is not None:
-            return run(entries[prefix + "data.pkl"], loader)
-        return PickleMachine(entries[prefix + "data.pkl"], loader).run()
+            return run(source, loader)
+        return PickleMachine(source, loader).run()
     except CheckpointError as error:
         raise CheckpointError(f"{label}: {error}") from None
 
 
-def _open_archive(path: object) -> tuple[dict[str, memoryview], str, str]:
-    """Return the entries of an archive of ``torch.save``, what their names begin with, and the file's name for errors."""
+def _open_file(path: object) -> tuple[memoryview, dict[str, memoryview], str, bool, str]:
+    """Return the pickle in a file of ``torch.save``, its storages, what their names begin with, whether these are big-endian, and
+    the file's name for errors."""
+    start = 0
     if hasattr(path, "read"):
+        start = path.tell() if hasattr(path, "tell") else 0  # type: ignore[attr-defined]
         data, label = memoryview(path.read()), getattr(path, "name", type(path).__name__)  # type: ignore[attr-defined]
     else:
         data, label = map_file(path), repr(os.fspath(path))  # type: ignore[call-overload]
+    if is_older(data):
+        source, storages, swap, end = open_older(data, label)
+        if hasattr(path, "seek"):
+            # What follows in the file is the caller's.
+            path.seek(start + end)  # type: ignore[attr-defined]
+        return source, storages, "", swap, label
+    entries, prefix = _open_archive(data, label)
+    byteorder = bytes(entries.get(prefix + "byteorder", default_byteorder)[:20])
+    if byteorder not in (b"little", b"big"):
+        raise CheckpointError(f"{label}: byteorder must be 'little' or 'big', got {byteorder!r}")
+    return entries[prefix + "data.pkl"], entries, prefix + "data/", byteorder == b"big", label
+
+
+def _open_archive(data: memoryview, label: str) -> tuple[dict[str, memoryview], str]:
+    """Return the entries of an archive of ``torch.save``, and what their names begin with."""
     if data[:4] != b"PK\x03\x04":
         raise CheckpointError(f"{label}: {_describe_foreign(data)}")
     entries = _read_directory(data, label)
@@ -87,7 +108,7 @@ def _open_archive(path: object) -> tuple[dict[str, memoryview], str, str]:
     prefix = pickles[0].removesuffix("data.pkl")
     if prefix + "constants.pkl" in entries:
         raise CheckpointError(f"{label}: this is a TorchScript archive; save the module's state_dict() instead")
-    return entries, prefix, label
+    return entries, prefix
 
 
 def unknown_globals(path: object) -> list[str]:
@@ -97,10 +118,10 @@ def unknown_globals(path: object) -> list[str]:
         UnpicklingError: the file is damaged or is none of ``torch.save``.
     """
 
-    entries, prefix, label = _open_archive(path)
+    source, _, _, _, label = _open_file(path)
     allowed, found, texts, memo = by_path(), list[str](), list[Any](), list[Any]()
     try:
-        operations: Any = pickletools.genops(bytes(entries[prefix + "data.pkl"]))
+        operations: Any = pickletools.genops(bytes(source))
         for code, argument, _ in operations:
             # Since protocol 4 a name is the two texts before it, and either may have come from the memo.
             if code.name == "MEMOIZE":
@@ -123,8 +144,6 @@ def _describe_foreign(data: memoryview) -> str:
     """Say what a file is that is not a zip archive, and what to do about it."""
     advice = "load it with that PyTorch's torch.load and save it again with torch.save of PyTorch 1.6 or later"
     head = bytes(data[:512])
-    if head.startswith(_LEGACY_MAGIC):
-        return f"this is the format of torch.save before PyTorch 1.6 (or of _use_new_zipfile_serialization=False); {advice}"
     if head[257:262] == b"ustar" or head.startswith((b"storages\0", b"tensors\0", b"pickle\0")):
         return f"this is the tar format of torch.save before PyTorch 0.1.10; {advice}"
     if head.startswith(b"\x80"):
@@ -136,37 +155,6 @@ def _describe_foreign(data: memoryview) -> str:
     )
 
 
-class _MemoryFile(io.RawIOBase):
-    """A seekable file over bytes, which copies only what is read."""
-
-    def __init__(self, data: memoryview) -> None:
-        self._data = data
-        self._position = 0
-
-    def seekable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        target = (0, self._position, len(self._data))[whence] + offset
-        if target < 0:
-            raise ValueError(f"position {target} lies before the start of the file")
-        self._position = target
-        return target
-
-    def tell(self) -> int:
-        return self._position
-
-    def readinto(self, buffer: Buffer) -> int:
-        target = memoryview(buffer)
-        piece = self._data[self._position : self._position + len(target)]
-        target[: len(piece)] = piece
-        self._position += len(piece)
-        return len(piece)
-
-
 def _read_directory(data: memoryview, label: str) -> dict[str, memoryview]:
     """Return the bytes of every entry of a zip archive, as views of ``data``."""
 
@@ -176,7 +164,7 @@ def _read_directory(data: memoryview, label: str) -> dict[str, memoryview]:
     )  # fmt: skip
     entries: dict[str, memoryview] = {}
     try:
-        with zipfile.ZipFile(io.BufferedReader(_MemoryFile(data))) as archive:
+        with zipfile.ZipFile(io.BufferedReader(MemoryFile(data))) as archive:
             listing = archive.infolist()
     except damage as error:
         raise CheckpointError(f"{label}: damaged zip archive: {error}") from None
@@ -241,10 +229,16 @@ class _Loader:
         self._origins: dict[int, tuple[object, HostTensor]] = {}
 
     def persistent(self, reference: object) -> object:
-        """Return the storage that a tuple ``('storage', type, key, location, count)`` refers to."""
+        """Return the storage that a tuple ``('storage', type, key, location, count)`` refers to; in older files a class, too."""
         match reference:
             case ("storage", Global(module="torch" | "torch.storage", name=kind), str(key), str(location), int(count)):
                 pass
+            case (
+                "storage", Global(module="torch" | "torch.storage", name=kind), str(key), str(location), int(count), None,
+            ):  # fmt: skip
+                pass
+            case ("module", type() as kind, _, _):
+                return kind
             case _:
                 raise CheckpointError(f"expected a reference to a storage, got {brief(reference)}")
         if kind not in STORAGE_DTYPES:

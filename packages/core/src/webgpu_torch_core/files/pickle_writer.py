@@ -10,10 +10,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from webgpu_torch_core.files.host_tensors import AtomicFile, HostStorage, HostTensor
+from webgpu_torch_core.files.host_tensors import STORAGE_NAMES, AtomicFile, HostStorage, HostTensor
 from webgpu_torch_core.ir.dtypes import dtype
 
-from .pickle_format import STORAGE_DTYPES
+from .older_format import older_parts
 from .pickle_objects import write_object
 
 TYPE_CHECKING = False
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from typing import BinaryIO
     from zipfile import ZipInfo
 
-_STORAGE_NAMES = {name: storage for storage, name in STORAGE_DTYPES.items() if storage != "UntypedStorage"}
-
 _ALIGNMENT = 64
 """Storages start at multiples of this many bytes, as PyTorch's do, so that they can be mapped."""
 
 
 def write_pickle(
-    path: object, obj: object, describe: Callable[[object], HostTensor | HostStorage | None] | None = None
+    path: object,
+    obj: object,
+    describe: Callable[[object], HostTensor | HostStorage | None] | None = None,
+    older: bool = False,
 ) -> None:
     """Write ``obj`` as ``torch.save(obj, path)`` does; the file appears under its name only when it is complete. Instead
     of a path an open binary file will do.
@@ -36,29 +37,30 @@ def write_pickle(
     ``obj`` may hold None, bool, int, float, complex, str, bytes, list, tuple, dict, OrderedDict, set, dtypes and
     tensors; objects of other classes, too, but files with them are not read with ``weights_only=True``. ``describe``
     returns the :class:`~.host.HostTensor` of a tensor and None for anything else (objects that are host tensors already
-    need none). Host tensors with one storage object share it in the file. Raises TypeError for objects that don't say how to make them again, and OSError.
+    need none). ``older`` writes the format before PyTorch 1.6. Host tensors with one storage object share it in the file. Raises TypeError for objects that don't say how to make them again, and OSError.
     """
-    pickler = _Pickler(describe or (lambda value: value if isinstance(value, HostTensor) else None))
-    stem = "archive"
-    if not hasattr(path, "write"):
-        stem = os.path.splitext(os.path.basename(os.fsdecode(os.fspath(path))))[0] or stem  # type: ignore[call-overload]
-    entries: list[tuple[str, object]] = [
-        ("data.pkl", pickler.dump(obj)),
-        ("byteorder", b"little"),
-        *((f"data/{key}", storage.data) for key, storage in enumerate(pickler.storages)),
-        ("version", b"3\n"),
-    ]
+    pickler = _Pickler(describe or (lambda value: value if isinstance(value, HostTensor) else None), older)
+    data = pickler.dump(obj)
     if hasattr(path, "write"):
         # Whatever the stream can do, the archive is written as if it began at its start.
         whole = io.BytesIO()
-        _write_archive(whole, stem, entries)
+        _write_whole(whole, "archive", data, pickler)
         path.write(whole.getbuffer())  # type: ignore[attr-defined]
         if hasattr(path, "flush"):
             # Who opens the path before the file is closed finds it whole, as with PyTorch.
             path.flush()  # type: ignore[attr-defined]
         return
+    stem = os.path.splitext(os.path.basename(os.fsdecode(os.fspath(path))))[0] or "archive"  # type: ignore[call-overload]
     with AtomicFile(path) as file:
-        _write_archive(file, stem, entries)
+        _write_whole(file, stem, data, pickler)
+
+
+def _write_whole(file: BinaryIO, stem: str, data: bytes, pickler: _Pickler) -> None:
+    if pickler.older:
+        file.writelines(older_parts(data, pickler.storages))
+        return
+    storages = ((f"data/{key}", storage.data) for key, storage in enumerate(pickler.storages))
+    _write_archive(file, stem, [("data.pkl", data), ("byteorder", b"little"), *storages, ("version", b"3\n")])
 
 
 def _write_archive(file: BinaryIO, stem: str, entries: list[tuple[str, object]]) -> None:
@@ -82,8 +84,9 @@ def _padding(position: int, info: ZipInfo) -> bytes:
 class _Pickler:
     """Writes pickle protocol 2, the one ``torch.save`` writes; storages are collected in :attr:`storages`."""
 
-    def __init__(self, describe: Callable[[object], HostTensor | HostStorage | None]) -> None:
+    def __init__(self, describe: Callable[[object], HostTensor | HostStorage | None], older: bool) -> None:
         self._describe = describe
+        self.older = older
         self._out = bytearray(b"\x80\x02")
         # From identity to the memo's index and the object, which must live for its identity to be its own.
         self._memo: dict[int, tuple[int, object]] = {}
@@ -283,7 +286,7 @@ class _Pickler:
         self._tuple_of_ints(tensor.strides)
         self._bool(requires_grad)
         self._hooks()
-        if tensor.dtype.name not in _STORAGE_NAMES:
+        if tensor.dtype.name not in STORAGE_NAMES:
             self._dtype(tensor.dtype)
         self._out += b"t"
 
@@ -302,23 +305,22 @@ class _Pickler:
         if key is None:
             key = self._storage_keys[id(storage)] = len(self.storages)
             self.storages.append(storage)
-        # Types that came after storages of one type each are told by their tensors.
-        typed = storage.typed and storage.dtype.name in _STORAGE_NAMES
+        typed = storage.is_typed
         self._out += b"("
         for text in ("storage", None, str(key), storage.location):
             if text is None and not typed:
                 self._global("torch.storage", "UntypedStorage")
             elif text is None:
-                self._global("torch", _STORAGE_NAMES[storage.dtype.name])
+                self._global("torch", STORAGE_NAMES[storage.dtype.name])
             else:
                 self._out += b"X" + struct.pack("<I", len(text.encode())) + text.encode()
         self._int(len(storage.data) // (storage.dtype.itemsize if typed else 1))
-        self._out += b"tQ"
+        self._out += b"NtQ" if self.older else b"tQ"
 
 
 def _rebuilder(tensor: HostTensor) -> str:
     """Return the name of PyTorch's function that makes such a tensor."""
-    return "_rebuild_tensor_v2" if tensor.dtype.name in _STORAGE_NAMES else "_rebuild_tensor_v3"
+    return "_rebuild_tensor_v2" if tensor.dtype.name in STORAGE_NAMES else "_rebuild_tensor_v3"
 
 
 _WRITERS: dict[type, Callable[..., Any]] = {

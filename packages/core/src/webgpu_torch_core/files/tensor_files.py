@@ -53,17 +53,19 @@ def save(
     """Write an object of tensors and plain containers to a file that PyTorch reads with ``weights_only=True``.
 
     The file says of every storage that it was on the CPU, wherever it was: a file that names a ``webgpu`` device is one that
-    PyTorch reads only with ``map_location``. How it is written cannot be chosen: the other arguments count for nothing.
+    PyTorch reads only with ``map_location``. ``_use_new_zipfile_serialization=False`` writes the format before PyTorch 1.6; the
+    other arguments count for nothing.
 
     Raises:
+        RuntimeError: several tensors of different types look at one storage.
         AttributeError: ``f`` is neither a path nor can it be written.
     """
-    del pickle_module, pickle_protocol, _use_new_zipfile_serialization, _disable_byteorder_record
+    del pickle_module, pickle_protocol, _disable_byteorder_record
     if not (isinstance(f, str | os.PathLike) or hasattr(f, "write")):
         raise AttributeError(
             f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}"
         )
-    storages: dict[tuple[int, Any], HostStorage] = {}
+    storages: dict[int, HostStorage] = {}
 
     def describe(value: Any) -> HostTensor | HostStorage | None:
         if isinstance(value, TypedStorage):
@@ -74,12 +76,12 @@ def save(
         if not isinstance(value, Tensor) or type(value).__reduce_ex__ is not Tensor.__reduce_ex__:
             return None
         storage = value._storage
-        # A file's storages have one type each: what is seen as two types is written twice.
-        key = id(storage), value.dtype
-        held = storages.get(key)
+        held = storages.get(id(storage))
         if held is None:
             data = storage.value.engine.read(storage.value)
-            held = storages[key] = HostStorage(value.dtype, data)
+            held = storages[id(storage)] = HostStorage(value.dtype, data)
+        elif held.dtype is not value.dtype:
+            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
         is_parameter = type(value).__name__ == "Parameter"
         host = HostTensor(
             held, tuple(value.shape), value.stride(), value.storage_offset(), value.requires_grad, is_parameter
@@ -88,7 +90,7 @@ def save(
         host.attributes = _state(value)
         return host
 
-    files.write_pickle(f, obj, describe)
+    files.write_pickle(f, obj, describe, not _use_new_zipfile_serialization)
 
 
 def _state(value: Tensor) -> object:
