@@ -10,7 +10,10 @@ import webgpu_torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytestmark = pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled:UserWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Sparse invariant checks are implicitly disabled:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Sparse [CB]S[CR] tensor support is in beta state:UserWarning"),
+]
 BOTH: tuple[Any, Any] = (webgpu_torch, torch)
 ENTRIES = 6
 OPTIMIZERS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -101,3 +104,67 @@ def test_what_is_refused() -> None:
         with pytest.raises(RuntimeError, match="scale_grad_by_freq not supported with sparse gradients"):
             rows = t.nn.functional.embedding(t.tensor([1]), weight, scale_grad_by_freq=True, sparse=True)
             rows.sum().backward()
+
+
+LAYOUTS: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("to_dense", ()), ("to_sparse", ()), ("to_sparse_csr", ()), ("to_sparse_csc", ()), ("to_sparse_bsr", ((2, 2),)),
+    ("to_sparse_bsc", ((2, 2),)),
+)  # fmt: skip
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.sampled_from(LAYOUTS), st.sampled_from(LAYOUTS), st.booleans())
+def test_gradients_have_the_layout_of_what_they_are_of(before: Any, after: Any, whole: bool) -> None:
+    def found(t: Any) -> Any:
+        values = t.arange(1.0, 17.0).reshape(4, 4)
+        values = values if whole else values.tril()
+        source = getattr(values, before[0])(*before[1]).requires_grad_()
+        result = getattr(source, after[0])(*after[1])
+        (gradient,) = t.autograd.grad(result, source, getattr(values * 2, after[0])(*after[1]))
+        return str(gradient.layout), gradient.to_dense().tolist()
+
+    try:
+        expected = found(torch)
+    except RuntimeError:
+        # PyTorch has no way from one layout to the other, or none back.
+        return
+    assert found(webgpu_torch) == expected
+
+
+@settings(max_examples=25, deadline=None)
+@given(rows(), rows(), st.booleans(), st.booleans(), st.booleans())
+def test_sums_of_sparse_tensors(one: list[int], two: list[int], first: bool, second: bool, place: bool) -> None:
+    def found(t: Any) -> Any:
+        # Values that do not lie side by side: PyTorch merges others on a way of its own.
+        made = [
+            t.sparse_coo_tensor(t.tensor([each]), t.full((1,), 2.0).expand(len(each), 2), (ENTRIES, 2))
+            for each in (one, two)
+        ]
+        left, right = (each.coalesce() if once else each for each, once in zip(made, (first, second), strict=True))
+        total = left.add_(right) if place else left + right
+        both = first and second
+        seen = None if both else (total.is_coalesced(), total._indices().tolist())
+        return seen, total.to_dense().tolist(), total.data.is_sparse
+
+    assert found(webgpu_torch) == found(torch)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_gradients_of_greatest_rows(data: st.DataObject) -> None:
+    length, bags = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
+    places = data.draw(st.lists(st.integers(0, 3), min_size=length * bags, max_size=length * bags))
+    begins = [0, *sorted(data.draw(st.lists(st.integers(0, len(places)), max_size=3)))]
+    # Few values: maxima that several rows have are the rule.
+    table = data.draw(st.lists(st.sampled_from([0.0, 1.0, -1.0]), min_size=8, max_size=8))
+    padding, flat = data.draw(st.sampled_from([None, 0, -1])), data.draw(st.booleans())
+
+    def found(t: Any) -> Any:
+        weight = t.tensor(table).reshape(4, 2).requires_grad_()
+        index = t.tensor(places) if flat else t.tensor(places).reshape(bags, length)
+        offsets = t.tensor(begins) if flat else None
+        result = t.nn.functional.embedding_bag(index, weight, offsets, mode="max", padding_idx=padding)
+        (result * t.arange(1.0, 1 + result.numel()).reshape(result.shape)).sum().backward()
+        return result.tolist(), weight.grad.tolist()
+
+    assert found(webgpu_torch) == found(torch)

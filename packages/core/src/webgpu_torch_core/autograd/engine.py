@@ -270,7 +270,7 @@ def _seed(tensor: Any, seed: Any, index: int) -> Any:
             "For complex Tensors, both grad_output and output are required to have the same dtype. Mismatch in dtype: "
             f"grad_output[{index}] has a dtype of {seed.dtype!r} and output[{index}] has a dtype of {tensor.dtype!r}."
         )
-    return seed if seed.dtype is tensor.dtype else seed.to(tensor.dtype)
+    return tensor._as_cotangent(seed if seed.dtype is tensor.dtype else seed.to(tensor.dtype))
 
 
 def backward(
@@ -360,7 +360,10 @@ def grad(
     for index, edge in enumerate(edges):
         wanted.setdefault(edge, index)
     found = Pass(_roots(_as_tuple(outputs), grad_outputs), wanted, create_graph, keep).run()
-    results = [found.get(wanted[edge]) for edge in edges]
+    results = [
+        gradient if gradient is None or _is_edge(each) else each._as_gradient(gradient)
+        for each, gradient in zip(inputs, (found.get(wanted[edge]) for edge in edges), strict=True)
+    ]
     for index, result in enumerate(results):
         if result is None and materialize_grads:
             results[index] = inputs[index].detach().new_zeros(inputs[index].shape)

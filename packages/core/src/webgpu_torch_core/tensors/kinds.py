@@ -83,6 +83,14 @@ class TensorKinds:
         """Return the number of dimensions, all of them dense."""
         return self.dim()  # type: ignore[attr-defined]
 
+    def _as_cotangent(self, gradient: Any) -> Any:
+        """Return what a backward pass starts from this tensor with; a sparse one's passes know its values only."""
+        return gradient
+
+    def _as_gradient(self, found: Any) -> Any:
+        """Return what a backward pass has found as a gradient of this tensor; a sparse one's passes know its values only."""
+        return found
+
     def sparse_dim(self) -> int:
         """Return 0."""
         return 0

@@ -56,7 +56,8 @@ def _check_bags(
         _require_bags(offsets, input.numel())
     if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
         raise RuntimeError(
-            f"expected per_sample_weights of weight's type {weight.dtype!r}, but got {per_sample_weights.dtype!r}"
+            "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 'per_sample_weights'; but "
+            f"type {weight.type()} does not equal {per_sample_weights.type()} (while checking arguments for embedding_bag)"
         )
     if input.ndim not in (1, 2):
         raise ValueError(f"input has to be 1D or 2D Tensor, but got Tensor of dimension {input.ndim}")
@@ -142,8 +143,6 @@ def embedding_bag(
     rows = embedding(flat, weight, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse)
     counted = None if padding_idx is None else flat != padding_idx
     if mode == "max":
-        if numbers is None:
-            numbers = torch.arange(bags, device=input.device).unsqueeze(1).expand(input.shape).reshape(-1)
         return _bag_maxima(rows, numbers, counted, bags)
     kind, rows = rows.dtype, wide(rows)
     if per_sample_weights is not None:
@@ -167,11 +166,25 @@ def _in_bags(rows: Tensor, numbers: Tensor | None, bags: int) -> Tensor:
     return rows.detach().new_zeros(shape).index_add(0, numbers, rows)
 
 
-def _bag_maxima(rows: Tensor, numbers: Tensor, counted: Tensor | None, bags: int) -> Tensor:
-    lowest = float("-inf")
+def _bag_maxima(rows: Tensor, numbers: Tensor | None, counted: Tensor | None, bags: int) -> Tensor:
+    """Return the maxima of rows by the number of their bag; without numbers bags are as long as each other.
+
+    The gradient goes to the first row of a bag that has its maximum.
+    """
     if counted is not None:
-        rows = torch.where(counted.unsqueeze(1), rows, torch.full_like(rows.detach(), lowest))
-    index = numbers.unsqueeze(1).expand(rows.shape)
-    base = rows.detach().new_full((bags, rows.shape[1]), lowest)
-    greatest = base.scatter_reduce(0, index, rows, "amax")
-    return torch.where(greatest == lowest, torch.zeros_like(greatest.detach()), greatest)
+        rows = torch.where(counted.unsqueeze(1), rows, torch.full_like(rows.detach(), float("-inf")))
+    if numbers is None:
+        greatest = rows.reshape(bags, -1, rows.shape[1]).max(1).values
+        empty = None if counted is None else ~counted.reshape(bags, -1).any(1, keepdim=True)
+        return greatest if empty is None else greatest.masked_fill(empty, 0)
+    fixed, places = rows.detach(), numbers.unsqueeze(1).expand(rows.shape)
+    greatest = fixed.new_full((bags, rows.shape[1]), float("-inf")).scatter_reduce(0, places, fixed, "amax")
+    reached = (fixed == greatest.gather(0, places)) | fixed.isnan()
+    if counted is not None:
+        reached = reached & counted.unsqueeze(1)
+    nowhere = rows.shape[0]
+    positions = torch.arange(nowhere, device=rows.device).unsqueeze(1)
+    candidates = torch.where(reached, positions, nowhere)
+    first = candidates.new_full((bags, rows.shape[1]), nowhere).scatter_reduce(0, places, candidates, "amin")
+    chosen = rows.gather(0, first.clamp(max=nowhere - 1))
+    return torch.where(first == nowhere, torch.zeros_like(greatest), chosen)

@@ -90,11 +90,43 @@ class AnySparse(Tensor):
     def grad(self) -> Self | None:  # type: ignore[override]
         """The gradient, at the same positions."""
         found = self._held.grad
-        return None if found is None else self._with(found)
+        return None if found is None else self._as_gradient(found)
 
     @grad.setter
     def grad(self, value: Self | None) -> None:
         self._held.grad = None if value is None else value._held
+
+    def _gradient_edge(self) -> Answer:
+        return self._held._gradient_edge()
+
+    def _accumulate_grad(self, gradient: Tensor, alone: bool = False) -> None:
+        self._held._accumulate_grad(gradient, alone)
+
+    def _as_cotangent(self, gradient: Tensor) -> Tensor:
+        return self._picked(gradient.to_dense())
+
+    def _as_gradient(self, found: Tensor) -> Self:
+        return self._with(found)
+
+    def _picked(self, dense: Tensor) -> Tensor:
+        """Return a dense tensor's elements at the places that have values here."""
+        raise NotImplementedError
+
+    @property
+    def data(self) -> Self:  # type: ignore[override]
+        """The tensor without its history; values written into it are seen in this one."""
+        return self._with(self._held.data)
+
+    @data.setter
+    def data(self, value: Self) -> None:
+        self._become(value.detach())
+
+    def _become(self, other: Self) -> Self:
+        """Take another tensor's positions and values."""
+        for name in ("_storage", "_layout", "dtype", "device"):
+            setattr(self, name, getattr(other, name))
+        vars(self).update({name: value for name, value in vars(other).items() if name.startswith("_")})
+        return self
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Let the values take part in a graph."""
@@ -204,6 +236,8 @@ class AnySparse(Tensor):
             own = type(args[0])._method(name)
             if own is not None:
                 return own(*args, **kwargs)
+            if name.endswith("_") and type(args[0])._method(name[:-1]) is not None:
+                return args[0]._become(getattr(args[0], name[:-1])(*args[1:], **kwargs))
         swapped = _WITH_DENSE.get(name)
         if swapped is not None and len(args) >= 2 and any(isinstance(each, AnySparse) for each in args[1:]):
             return swapped(*args, **kwargs)

@@ -33,20 +33,16 @@ class SparseTensor(AnySparse):
     layout = sparse_coo
     is_sparse = True  # type: ignore[assignment]
 
-    @property
-    def grad(self) -> Self | None:  # type: ignore[override]
-        """The gradient, at the same positions."""
-        found = self._held.grad
-        if found is None or self._unique:
-            return None if found is None else self._with(found)
+    def _as_gradient(self, found: Tensor) -> Self:
+        if self._unique:
+            return self._with(found)
         # Values at one position have one gradient.
         once = type(self).make(self._positions, found.detach(), self._sizes, False)
         count = type(self).make(self._positions, found.new_ones(found.shape), self._sizes, False).coalesce()
         return count._with(once.coalesce()._held / count._held)
 
-    @grad.setter
-    def grad(self, value: Self | None) -> None:
-        self._held.grad = None if value is None else value._held
+    def _picked(self, dense: Tensor) -> Tensor:
+        return dense.expand(tuple(self._sizes))[tuple(self._positions)]
 
     def sparse_dim(self) -> int:
         """Return how many dimensions positions have."""
@@ -167,7 +163,7 @@ class SparseTensor(AnySparse):
     # Arithmetic
 
     def add(self, other: Tensor, *, alpha: Number = 1) -> Tensor:
-        """Return the sum of two sparse tensors, which is sparse.
+        """Return the sum of two sparse tensors, which is sparse: coalesced if both are, else one's positions after the other's.
 
         Raises:
             RuntimeError: the other is dense, or of other sizes.
@@ -182,7 +178,8 @@ class SparseTensor(AnySparse):
 
         scaled = other._held if alpha == 1 else other._held * alpha
         positions = torch.cat([self._positions, other._positions], 1)
-        return SparseTensor.make(positions, torch.cat([self._held, scaled]), self._sizes, False).coalesce()
+        both = SparseTensor.make(positions, torch.cat([self._held, scaled]), self._sizes, False)
+        return both.coalesce() if self._unique and other._unique else both
 
     def mul(self, other: Tensor | Number) -> SparseTensor:
         """Return the product element by element, which is sparse."""
@@ -190,8 +187,7 @@ class SparseTensor(AnySparse):
             return self._with(self._held * other)
         mine = self.coalesce()
         dense: Tensor = other.to_dense()
-        spread = dense.expand(tuple(self._sizes))
-        return mine._with(mine._held * spread[tuple(mine._positions)])
+        return mine._with(mine._held * mine._picked(dense))
 
     def div(self, other: Tensor | Number, *, rounding_mode: str | None = None) -> SparseTensor:
         """Return the quotient by a number."""
