@@ -407,7 +407,9 @@ def _numbers(grad: Tensor, kind: dtype) -> Tensor:
 def _laid_out(grad: Tensor, layout: Layout) -> Tensor:
     """Return a tensor whose storage holds the gradient's elements at a layout's places (0 in gaps)."""
     if layout.is_contiguous and not layout.offset:
-        return grad.contiguous()
+        # What arrives may be a part of another gradient, which begins elsewhere in its storage.
+        grad = grad.contiguous()
+        return grad.clone() if grad._layout.offset else grad
     # A circle: that module imports this one.
     from ..creation.factories import zeros
 
