@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from webgpu_torch_backend_wgpu import backend
 from webgpu_torch_backend_wgpu.backend import WgpuBackend, chosen_runtime
 from webgpu_torch_backend_wgpu.gpu import choosing, dawn
 from webgpu_torch_backend_wgpu.gpu.interface import DEFAULT_LIMITS, Adapter
@@ -98,3 +99,38 @@ def test_without_a_library_wgpu_is_the_default(monkeypatch: pytest.MonkeyPatch) 
     runtime, why = chosen_runtime()
     assert (runtime.name, why) == ("wgpu", "the default")
     assert WgpuBackend().describe()["runtime"].endswith(", the default")
+
+
+def test_what_was_taken_before_needs_no_other_runtime(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Listed:
+        def __init__(self, name: str) -> None:
+            asked.append(name)
+            self.name = name
+
+        def adapters(self, suits: object) -> list[Adapter]:
+            return [_card("discrete").replace(description=f"{self.name} {driver[0]}")]
+
+    asked: list[str] = []
+    driver = ["driver 1"]
+    library = tmp_path / "libwebgpu_dawn.so"
+    library.write_bytes(b"one")
+    monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
+    monkeypatch.delenv("WEBGPU_TORCH_RUNTIME", raising=False)
+    monkeypatch.setattr(dawn, "library", lambda: str(library))
+    monkeypatch.setattr(dawn, "DawnRuntime", lambda: Listed("dawn"))
+    monkeypatch.setattr(backend, "runtime_named", lambda name: Listed(name))
+    monkeypatch.setattr(choosing, "measured", lambda name: {"sums": {"wgpu": 2.0, "dawn": 1.0}[name]})
+    first = chosen_runtime()
+    assert (first[0].name, asked) == ("dawn", ["wgpu", "dawn"])
+    asked.clear()
+    again = chosen_runtime()
+    assert (again[0].name, again[1], asked) == ("dawn", first[1], ["dawn"])
+    # Another driver is asked about anew, another library before it is loaded.
+    asked.clear()
+    driver[0] = "driver 2"
+    assert chosen_runtime()[0].name == "dawn"
+    assert asked == ["dawn", "wgpu", "dawn"]
+    asked.clear()
+    library.write_bytes(b"another")
+    chosen_runtime()
+    assert asked == ["wgpu", "dawn"]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import numpy
+from importlib.metadata import version
+from importlib.util import find_spec
+
 from webgpu_torch_core.backend.interface import HOST, Backend, Device
 from webgpu_torch_core.backend.plugins import hookimpl
-
-from .device import CpuDevice
-from .jit.adaptive import description
 
 
 class CpuBackend(Backend):
@@ -22,13 +21,23 @@ class CpuBackend(Backend):
 
     def open(self, index: int) -> Device:
         del index
+        from .device import CpuDevice
+
         return CpuDevice()
 
     def describe(self) -> dict[str, str]:
-        return {"numpy": numpy.__version__, "jit": description()}
+        from .jit.adaptive import description
+
+        return {"numpy": version("numpy"), "jit": description()}
 
 
 @hookimpl
 def webgpu_torch_backends() -> list[Backend]:
-    """Return the CPU backend."""
+    """Return the CPU backend. NumPy is imported with the first device: programs that only use another need not wait for it.
+
+    Raises:
+        ModuleNotFoundError: NumPy is not installed.
+    """
+    if find_spec("numpy") is None:
+        raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
     return [CpuBackend()]

@@ -53,14 +53,29 @@ def chosen_runtime() -> tuple[Runtime, str]:
         return runtime_named(name), "asked for by WEBGPU_TORCH_RUNTIME"
     from .gpu.dawn import DawnRuntime, library
 
-    native, path = runtime_named("wgpu"), library()
-    found = adapters(native) if path is not None else []
-    if path is None or not found:
-        return native, "the default"
-    from .gpu.choosing import faster_runtime
+    path = library()
+    if path is None:
+        return runtime_named("wgpu"), "the default"
+    from .gpu.choosing import Choices, faster_runtime
 
+    choices = Choices(path)
+    if choices.any():
+        # Taken before on some adapter: where it is this one, wgpu-native need not even be loaded.
+        dawn = DawnRuntime()
+        known = next((why for each in adapters(dawn)[:1] if (why := choices.why(each)) is not None), None)
+        if known is not None:
+            return dawn, known
+    native = runtime_named("wgpu")
+    found = adapters(native)
+    if not found:
+        return native, "the default"
     faster, why = faster_runtime(found[0], path)
-    return (DawnRuntime() if faster == "dawn" else native), why
+    if faster != "dawn":
+        return native, why
+    dawn = DawnRuntime()
+    for each in adapters(dawn)[:1]:
+        choices.take(each, why)
+    return dawn, why
 
 
 def runtime_named(name: str) -> Runtime:

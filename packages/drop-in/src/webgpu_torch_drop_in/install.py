@@ -101,7 +101,9 @@ def hide_distributions() -> None:
         context: importlib.metadata.DistributionFinder.Context = importlib.metadata.DistributionFinder.Context(),
     ) -> Iterator[importlib.metadata.Distribution]:
         for each in found(context):
-            if (context.name or each.name).lower().replace("-", "_") not in BUILT_FOR_PYTORCH:
+            # The name of its folder says the same as its metadata, which take a while to read where there are many.
+            name = context.name or getattr(each, "_normalized_name", None) or each.name
+            if name.lower().replace("-", "_") not in BUILT_FOR_PYTORCH:
                 yield each
 
     finder.find_distributions = without  # type: ignore[method-assign]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Mapping
 from string import Template
 
 FUNCTIONS: dict[str, Function] = {}
 
-_PREFIX = "wt_"
+_HELPER = re.compile(r"wt_\w*")
 
 
 class Function:
@@ -73,16 +74,7 @@ def _code(source: str) -> str:
 
 
 def _helper_names(source: str) -> list[str]:
-    code = _code(source)
-    names = []
-    position = code.find(_PREFIX)
-    while position >= 0:
-        end = position
-        while end < len(code) and (code[end].isalnum() or code[end] == "_"):
-            end += 1
-        names.append(code[position:end])
-        position = code.find(_PREFIX, end)
-    return names
+    return _HELPER.findall(_code(source))
 
 
 def prelude(names: Iterable[str], instead: Mapping[str, Function] | None = None) -> str:

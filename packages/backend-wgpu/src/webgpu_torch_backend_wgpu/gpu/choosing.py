@@ -54,13 +54,47 @@ print(json.dumps(found))
 """
 
 
+class Choices:
+    """On which adapters, by the names that Dawn gives them, one Dawn library was taken, and why: known without wgpu-native."""
+
+    def __init__(self, library: str) -> None:
+        self._cache = DiskCache("runtime", "dawn", "taken")
+        self._key = _named(library)
+
+    def _kept(self) -> dict[str, str]:
+        found = self._cache.get(self._key)
+        told = found if isinstance(found, dict) else {}
+        return {name: why for name, why in told.items() if isinstance(why, str)}
+
+    def any(self) -> bool:
+        """Return whether it was taken anywhere, so that it may be loaded."""
+        return bool(self._kept())
+
+    def why(self, adapter: Adapter) -> str | None:
+        """Return why it was taken on an adapter, None where it was not."""
+        return self._kept().get(_identity(adapter))
+
+    def take(self, adapter: Adapter, why: str) -> None:
+        """Keep that it is taken on an adapter."""
+        self._cache.put(self._key, {**self._kept(), _identity(adapter): why})
+
+
+def _identity(adapter: Adapter) -> str:
+    return f"{adapter.vendor}-{adapter.device}-{adapter.description}-{adapter.api}"
+
+
+def _named(library: str) -> str:
+    """Return a library's path, and what changes with its file."""
+    file = Path(library).stat() if Path(library).is_file() else None
+    return f"{library} {file.st_size} {file.st_mtime_ns}" if file else library
+
+
 def faster_runtime(adapter: Adapter, library: str) -> tuple[str, str]:
     """Return which implementation is faster on an adapter, ``"wgpu"`` or ``"dawn"``, and why: what measuring both gave."""
     if adapter.kind == "cpu":
         return "wgpu", "the default where software computes"
     cache = DiskCache("runtime", f"{adapter.vendor}-{adapter.device}", f"{adapter.description}-{adapter.api}")
-    file = Path(library).stat() if Path(library).is_file() else None
-    key = f"{library} {file.st_size} {file.st_mtime_ns}" if file else library
+    key = _named(library)
     found = cache.get(key)
     if not (isinstance(found, list) and len(found) == 2 and all(isinstance(each, str) for each in found)):
         found = list(_compared())
