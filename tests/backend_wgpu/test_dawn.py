@@ -134,3 +134,29 @@ def test_what_was_taken_before_needs_no_other_runtime(monkeypatch: pytest.Monkey
     library.write_bytes(b"another")
     chosen_runtime()
     assert asked == ["wgpu", "dawn"]
+
+
+def test_what_computed_is_not_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    library = tmp_path / "libwebgpu_dawn.so"
+    library.write_bytes(b"one")
+    tried: list[str] = []
+    answers = [(1, ""), (0, ""), (0, "card\n")]
+
+    def run(*_: object, **__: object) -> subprocess.CompletedProcess[str]:
+        tried.append("")
+        status, told = answers[min(len(tried), len(answers)) - 1]
+        return subprocess.CompletedProcess([], status, told, "broken")
+
+    monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
+    monkeypatch.setenv("DAWN_LIB", str(library))
+    monkeypatch.setattr(dawn.subprocess, "run", run)
+    found = []
+    for _ in range(5):
+        dawn.works.cache_clear()
+        found.append(dawn.works()[0])
+    assert (found, len(tried)) == ([False, False, True, True, True], 3)
+    library.write_bytes(b"another")
+    dawn.works.cache_clear()
+    assert dawn.works()[0]
+    assert len(tried) == 4
+    dawn.works.cache_clear()

@@ -59,7 +59,7 @@ class Choices:
 
     def __init__(self, library: str) -> None:
         self._cache = DiskCache("runtime", "dawn", "taken")
-        self._key = _named(library)
+        self._key = file_identity(library)
 
     def _kept(self) -> dict[str, str]:
         found = self._cache.get(self._key)
@@ -83,7 +83,7 @@ def _identity(adapter: Adapter) -> str:
     return f"{adapter.vendor}-{adapter.device}-{adapter.description}-{adapter.api}"
 
 
-def _named(library: str) -> str:
+def file_identity(library: str) -> str:
     """Return a library's path, and what changes with its file."""
     file = Path(library).stat() if Path(library).is_file() else None
     return f"{library} {file.st_size} {file.st_mtime_ns}" if file else library
@@ -94,7 +94,7 @@ def faster_runtime(adapter: Adapter, library: str) -> tuple[str, str]:
     if adapter.kind == "cpu":
         return "wgpu", "the default where software computes"
     cache = DiskCache("runtime", f"{adapter.vendor}-{adapter.device}", f"{adapter.description}-{adapter.api}")
-    key = _named(library)
+    key = file_identity(library)
     found = cache.get(key)
     if not (isinstance(found, list) and len(found) == 2 and all(isinstance(each, str) for each in found)):
         found = list(_compared())

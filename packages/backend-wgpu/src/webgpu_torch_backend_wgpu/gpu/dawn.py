@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from .. import config
+from ..disk_cache import DiskCache
+from .choosing import file_identity
 from .declarations import interface, opened
 from .header import HeaderGpu, Reports, adapter_of, limits_of
 from .interface import MATRIX_FEATURE, Adapter, Gpu, Limits, MatrixUnit, Runtime
@@ -177,17 +179,24 @@ for adapter in runtime.adapters(lambda each: True):
 
 @functools.cache
 def works() -> tuple[bool, str]:
-    """Return whether the Dawn library computes, tried in a process of its own, and what it said or lacks."""
-    if library() is None:
+    """Return whether the Dawn library computes, tried once in a process of its own, and what it said or lacks."""
+    path = library()
+    if path is None:
         return False, "no Dawn library: set DAWN_LIB, or install webgpu-torch-backend-wgpu[dawn]"
+    cache = DiskCache("runtime", "dawn", "works")
+    if cache.get(file_identity(path)) is True:
+        return True, f"{path} computed before"
     try:
         done = subprocess.run([sys.executable, "-c", _TEST], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return False, f"the self-test of {library()} did not end: {error}"
+        return False, f"the self-test of {path} did not end: {error}"
     if done.returncode:
         reason = done.stderr.strip().splitlines()[-1:] or [f"it ended with status {done.returncode}"]
-        return False, f"the self-test of {library()} failed: {reason[0]}"
-    return (True, f"{library()} computes") if done.stdout.strip() else (False, f"{library()} finds no adapter")
+        return False, f"the self-test of {path} failed: {reason[0]}"
+    if not done.stdout.strip():
+        return False, f"{path} finds no adapter"
+    cache.put(file_identity(path), True)
+    return True, f"{path} computes"
 
 
 class DawnRuntime(Runtime):

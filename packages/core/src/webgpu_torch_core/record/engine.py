@@ -271,10 +271,10 @@ class Engine:
         if self.reports:
             self._flush_reports()
             with self.lock, self._hold:
-                self._reports.update(
-                    (each % REPORT_SLOTS, (each, position)) for each, position in self.device.reported()
-                )
-                code, found = self._reports.pop(self.recorder.slot, (0, 0))
+                for each, position in self.device.reported():
+                    self._reports[each % REPORT_SLOTS] = each, position
+                if self._reports:
+                    code, found = self._reports.pop(self.recorder.slot, (0, 0))
         if failed:
             raise error_of(failed)
         if code:

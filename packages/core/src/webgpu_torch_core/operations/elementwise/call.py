@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import compress
 from typing import Any
 
 from ...dispatch.complex_rules import in_one_precision, involves_complex, rule
@@ -78,7 +79,9 @@ class Elementwise:
         # Options at their default specialise the kernel (alpha = 1 multiplies nothing); other numbers are parameters.
         self.defaults: tuple[Any, ...] = ()
         self.declared: Callable[..., Any] | None = None
-        self.gradients: dict[Any, Elementwise | None] = {}
+        # By an operand and options what computes its gradient; the same by all operands that have one.
+        self.gradients: dict[tuple[int, tuple[object, ...]], _Gradient] = {}
+        self.gradients_of: dict[tuple[object, ...], tuple[list[_Gradient], list[int]]] = {}
         # A gradient derived from the expression has no Python text of its own to step through.
         self.runs_on_numbers = True
         # By the number of an operand that PyTorch has no derivative for: what backward raises.
@@ -113,7 +116,8 @@ class Elementwise:
                 # The kernel describes its whole buffers, of which the layout may be a part.
                 key.append(value.numel)
                 values.append(value)
-                tracked = tracked or each._requires_grad or each._grad_fn is not None or each._base is not None
+                if not tracked and (each._requires_grad or each._grad_fn is not None or each._base is not None):
+                    tracked = True
             else:
                 key.append(type(each))
                 parameters.append(each)
@@ -233,21 +237,15 @@ class Elementwise:
     def _track(self, result: Tensor, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> None:
         edges = tuple([each._gradient_edge() if isinstance(each, Tensor) else None for each in operands])
         count = len(operands)
-        plans = []
-        needed: set[int] = set()
-        for index, (each, edge) in enumerate(zip(operands, edges, strict=True)):
-            gradient = self._gradient(index, count, extras) if edge is not None else None
-            if gradient is not None:
-                needed.update(gradient[1])
-                plans.append((index, gradient[0], gradient[1], each._layout.shape, each.dtype))
+        gradients, needed = self._gradients(edges, extras)
+        plans = [
+            (index, operation_, used, operands[index]._layout.shape, operands[index].dtype)
+            for index, operation_, used in gradients
+        ]
         if self.facts.saves_result and 0 in needed:
             saved: dict[int, Any] = {0: SavedOperand(operands[0], edges[0], result, self.title)}
         else:
-            saved = {
-                index: each._save() if isinstance(each, Tensor) else each
-                for index, each in enumerate(operands)
-                if index in needed
-            }
+            saved = {index: each._save() if isinstance(each := operands[index], Tensor) else each for index in needed}
 
         def run_backward(grad: Tensor) -> list[Any]:
             # A circle: that module imports this one.
@@ -264,7 +262,7 @@ class Elementwise:
                 parts[index] = part if part.dtype is dtype else part.to(dtype)
             return parts
 
-        for index, error in self.refused.items():
+        for index, error in self.refused.items() if self.refused else ():
             # Of some PyTorch lacks the derivative only where the other operand is a number.
             beside_number = index == 1 and self.refused_beside_numbers and isinstance(operands[0], Tensor)
             if edges[index] is not None and not beside_number:
@@ -272,20 +270,28 @@ class Elementwise:
         title = self.node_title
         result._grad_fn = Node(title if isinstance(title, str) else title(operands), edges, run_backward)
 
-    def _gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> Any:
-        """Return the operation computing one operand's gradient, and which operands it needs."""
+    def _gradients(self, edges: tuple[object, ...], extras: tuple[Any, ...]) -> tuple[list[_Gradient], list[int]]:
+        """Return what computes the gradient of each operand with an edge, and the operands that any of it needs."""
         static = tuple(
             [
                 None if varies(each, default) else (each.__class__, each)
                 for each, default in zip(extras, self.defaults, strict=True)
             ]
         )
-        key = (index, static)
-        if key not in self.gradients:
-            self.gradients[key] = self._make_gradient(index, count, extras)
-        return self.gradients[key]
+        wanted = tuple([each is not None for each in edges])
+        found = self.gradients_of.get((wanted, static))
+        if found is None:
+            for index in compress(range(len(edges)), wanted):
+                if (index, static) not in self.gradients:
+                    self.gradients[index, static] = (index, *self._make_gradient(index, len(edges), extras))
+            entries = [self.gradients[index, static] for index in compress(range(len(edges)), wanted)]
+            found = self.gradients_of[wanted, static] = (
+                entries,
+                sorted({each for _, _, used in entries for each in used}),
+            )
+        return found
 
-    def _make_gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> Any:
+    def _make_gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> tuple[Elementwise, tuple[int, ...]]:
         def gradient_of(grad: Any, values: list[Any], extra: tuple[Any, ...]) -> Any:
             if self.declared is not None:
                 parts = self.declared(grad, *values, *extra)
@@ -322,6 +328,10 @@ class Elementwise:
         result.runs_on_numbers = self.declared is not None
         result.defaults = self.defaults
         return result, used
+
+
+#: an operand's number, the operation computing its gradient, and the operands which that needs
+_Gradient = tuple[int, Elementwise, tuple[int, ...]]
 
 
 def _unpack(saved: Any) -> Any:

@@ -6,6 +6,7 @@ import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from ...dispatch.direct import PLAIN
 from ...dispatch.registry import operation
 from ...ir.dtypes import UNPROMOTED, bool_, int32, int64, uint8
 from ...ir.layouts import (
@@ -29,7 +30,7 @@ from ..in_place.writing import (
     warn_of_repeats,
     without_repeats,
 )
-from ..movement.views import make_view, permute, slice_view
+from ..movement.views import make_view, permute, select_dimension, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions, write_slices
 from .index_checks import Report, check_positions, positions_inside, require_inside
@@ -272,6 +273,9 @@ def _combined(view: Tensor, chosen: list[Tensor], first: int) -> tuple[Tensor, T
 
 
 def _getitem(self: Tensor, subscript: Any) -> Tensor:
+    shape = self._layout.shape
+    if subscript.__class__ is int and self.__class__ in PLAIN and shape and -shape[0] <= subscript < shape[0]:
+        return select_dimension(self, 0, subscript)
     if _lists_positions(subscript) or (subscript.__class__ is tuple and any(map(_lists_positions, subscript))):
         return _getitem_by_positions(self, subscript)
     return _getitem_by_any(self, subscript)
