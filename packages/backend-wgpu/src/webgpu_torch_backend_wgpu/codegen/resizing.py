@@ -49,7 +49,7 @@ class Template:
 
 
 class _TemplatePass(NamedTuple):
-    """A pass in which sizes are places: ``pieces`` with nothing where sizes stand, and for each of these (index, place, type)."""
+    """A pass in which sizes are places of a trace: for each of its pieces that is a size (index, place, type)."""
 
     name: str
     pieces: list[Piece]
