@@ -183,3 +183,16 @@ def test_a_captured_function_does_not_share(device: Any) -> None:
     for _ in range(6):
         assert captured(x).tolist() == expected
     assert device.statistics["programs"] == before
+
+
+def test_new_sizes_of_a_short_program_share_pipelines(device: Any) -> None:
+    def program(rows: int) -> Any:
+        x = torch.arange(rows * 33, dtype=torch.float32, device="webgpu").reshape(rows, 33)
+        return torch.relu((x - 300) * 0.0625 + torch.ones(rows, 1, device="webgpu")).sum()
+
+    before = device.statistics["programs"]
+    # All of them before the host waits for any.
+    found = [program(61 + number) for number in range(30)]
+    expected = [sum(max((each - 300) * 0.0625 + 1, 0.0) for each in range((61 + number) * 33)) for number in range(30)]
+    assert [each.item() for each in found] == pytest.approx(expected, rel=1e-5)
+    assert device.statistics["programs"] - before <= 5
