@@ -3,42 +3,28 @@
 from __future__ import annotations
 
 import gc
-import threading
 from typing import Any
 
 import pytest
 import webgpu_torch as torch
-from webgpu_torch_core.backend.collection import collection_postponed
+from webgpu_torch_core.backend.collection import without_collection
 from webgpu_torch_core.record import engine
 from webgpu_torch_core.scheduling import schedule
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_threads_postpone_together(enabled: bool) -> None:
+def test_collecting_is_as_before_whatever_happens_inside(enabled: bool) -> None:
     before = gc.isenabled()
-    inside, leave = threading.Event(), threading.Event()
-
-    def other() -> None:
-        with collection_postponed:
-            inside.set()
-            leave.wait()
-
     try:
         (gc.enable if enabled else gc.disable)()
-        thread = threading.Thread(target=other)
-        with collection_postponed:
-            assert not gc.isenabled()
-            thread.start()
-            inside.wait()
-        assert not gc.isenabled()
-        leave.set()
-        thread.join()
+        assert without_collection(gc.isenabled) is False
         assert gc.isenabled() is enabled
-        with pytest.raises(ZeroDivisionError), collection_postponed:
-            raise ZeroDivisionError
+        with pytest.raises(ZeroDivisionError):
+            without_collection(lambda: 1 // 0)
+        assert gc.isenabled() is enabled
+        assert without_collection(lambda: without_collection(gc.isenabled)) is False
         assert gc.isenabled() is enabled
     finally:
-        leave.set()
         (gc.enable if before else gc.disable)()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from webgpu_torch_core.backend.collection import collection_postponed
+from webgpu_torch_core.backend.collection import without_collection
 from webgpu_torch_core.backend.interface import Copy, Device, OutOfMemoryError, Plan
 from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.layouts import number_of_elements
@@ -159,8 +159,7 @@ class CpuDevice(Device):
 
     def _prepared(self, plan: Plan) -> Any:
         if plan.prepared is None:
-            with collection_postponed:
-                plan.prepared = [self._prepare(step) for step in plan.steps]
+            plan.prepared = without_collection(lambda: [self._prepare(step) for step in plan.steps])
         return plan.prepared
 
     def _prepare(self, step: Any) -> tuple[Any, Any, Any, Any]:

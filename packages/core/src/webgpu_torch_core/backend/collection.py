@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import gc
-import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 
-class _Postponed:
-    """A region in which garbage is not collected, in any thread: what refers to itself is freed after it."""
+def without_collection(action: Callable[[], Result]) -> Result:
+    """Return what a function returns; garbage is collected after it, in all threads.
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._goes_on = False
-
-    def __enter__(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._goes_on = gc.isenabled()
-                gc.disable()
-            self._inside += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside and self._goes_on:
-                gc.enable()
+    Whatever interrupts it, nothing can come between an end of ``action`` and collecting being on again. Where it is off already,
+    somebody else turns it on.
+    """
+    if not gc.isenabled():
+        return action()
+    try:
+        gc.disable()
+        return action()
+    finally:
+        gc.enable()
 
 
-collection_postponed = _Postponed()
-
-
-__all__ = ["collection_postponed"]
+__all__ = ["without_collection"]

@@ -17,7 +17,7 @@ from weakref import ref
 
 from .. import config
 from ..backend import profiling
-from ..backend.collection import collection_postponed
+from ..backend.collection import without_collection
 from ..backend.interface import REPORT_SLOTS, Copy, Device, DeviceLostError, Plan
 from ..ir.dtypes import dtype
 from ..scheduling import Limits, Scheduled, described, schedule
@@ -396,9 +396,10 @@ class Engine:
         """Return the plan of some entries of a tape."""
         self.statistics["scheduled"] += 1
         fuses = fuses and self.device.fuses and not self.eager
-        with collection_postponed:
-            recorded, slots = described((tape.entries[number] for number in numbers), len(tape.slots))
-            return schedule(recorded, slots, frozenset(wanted), frozenset(donatable), self.limits, fuses)
+        recorded, slots = described((tape.entries[number] for number in numbers), len(tape.slots))
+        return without_collection(
+            lambda: schedule(recorded, slots, frozenset(wanted), frozenset(donatable), self.limits, fuses)
+        )
 
     def _drive(self, work: _Work) -> None:
         """Run a plan to its end, or to where a signal waits to be delivered, and hand out its results."""
