@@ -201,7 +201,7 @@ def spread(draw: random.Random, x: torch.Tensor) -> Step:
         # PyTorch's gradient over no dimension, which means all, divides by zero.
         options = {}
     correction = draw.choice((0, 1, 1, 2))
-    if _squares_leave(x):
+    if _squares_leave(x) and draw.place != "cpu":  # type: ignore[attr-defined]
         return lambda t, y, c: y.sum(**options)
     return lambda t, y, c: getattr(t, name)(y, correction=correction, **options)
 

@@ -6,7 +6,10 @@ import math
 
 import pytest
 import torch
-from ops_oracle import EVERY, both_raise, check, kind_of, sample
+import webgpu_torch as ours
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ops_oracle import EVERY, TOLERANCES, both_raise, check, kind_of, sample, to_ours, to_torch
 
 # PyTorch warns where var counts no degrees of freedom; the values are compared all the same.
 pytestmark = pytest.mark.filterwarnings("ignore:.*degrees of freedom")
@@ -215,6 +218,29 @@ def test_large(device: str) -> None:
     ):
         check(function, [x], device)
     check(lambda t, a: a.sum(), [torch.full((70000,), 1.0).half()], device, gradient=False)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(("var", "std", "var_mean", "std_mean")),
+    st.sampled_from(("float32", "float64", "bfloat16", "float16", "complex64")),
+    st.sampled_from((1e-44, 1e-38, 1e-25, 1e-20, 1.0, 1e18, 1e25, 1e38)),
+    st.integers(0, 5),
+    st.lists(st.floats(-2, 2, width=16), min_size=4, max_size=4),
+)
+def test_spreads_of_numbers_whose_squares_leave_the_range(
+    name: str, kind: str, scale: float, correction: int, numbers: list[float]
+) -> None:
+    # Of an infinite number PyTorch's running mean is NaN or not by where it stands.
+    x = torch.tensor(numbers, dtype=torch.float64) * (min(scale, 1e4) if kind == "float16" else scale)
+    x = (torch.complex(x, x.flip(0)) if kind == "complex64" else x).to(getattr(torch, kind))
+    wanted = getattr(torch, name)(x, 0, correction=correction)
+    found = getattr(ours, name)(to_ours(x, "cpu"), 0, correction=correction)
+    for one, other in zip(*((each if isinstance(each, tuple) else (each,)) for each in (found, wanted)), strict=True):
+        tolerance = TOLERANCES.get(other.dtype, 1e-6)
+        kind_of_result = torch.finfo(other.dtype)
+        smallest = kind_of_result.tiny * kind_of_result.eps
+        torch.testing.assert_close(to_torch(one), other, rtol=tolerance, atol=smallest, equal_nan=True)
 
 
 ERRORS = {

@@ -22,7 +22,7 @@ RULES: dict[str, str] = {
             "index_fill eye linspace resampled patches overlapping_sum"
         ),
         "reductions": (
-            "sum prod all any cumsum cumprod mean_square logsumexp vector_norm logcumsumexp"
+            "sum prod all any cumsum cumprod variance logsumexp vector_norm logcumsumexp"
         ),
         "products": "product convolution",
         "arithmetic": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ...ir.dtypes import float32, promote_types
 from ...ir.layouts import contiguous_layout, wrap_dimension
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
@@ -118,9 +119,10 @@ def _own(line: Tensor, shown: Tensor) -> Tensor:
     return result
 
 
-def mean_square_rule(function: Any, deviation: Tensor, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Tensor:
-    """Return the mean square of each part, added: what is infinite in one may be NaN in the other."""
-    real, imaginary = (function(part(deviation, each), dims, keepdim, divisor) for each in (0, 1))
+def variance_rule(function: Any, input: Tensor, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Tensor:
+    """Return the variance of each part, rounded and added: what is infinite in one may be NaN in the other."""
+    kind = promote_types(input.dtype.to_real(), float32)
+    real, imaginary = (function(part(input, each), dims, keepdim, divisor).to(kind) for each in (0, 1))
     return real + imaginary
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...dispatch.complex_rules import with_complex_rule
 from ...dispatch.registry import operation
-from ...ir.dtypes import dtype, float32, float64
+from ...ir.dtypes import complex64, dtype, float32, float64
 from ...ir.dtypes import dtype as dtype_class
+from ...record.devices import has_float64
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import as_dimensions, attach, dtype_title, needs_gradient
@@ -69,6 +70,13 @@ class _Spread(NamedTuple):
         return self.with_gradient(self.center.to(self.input.dtype), "MeanBackward1", self.center_gradient)
 
 
+def _widened(input: Tensor) -> Tensor:
+    """Return the elements in the type in which they and their squares are added: float64 where there is one, as in PyTorch."""
+    if input.dtype.is_complex:
+        return input.detach() if input.dtype.itemsize > 4 else input.detach().to(complex64)
+    return input.detach().to(float64 if has_float64(input.device) else float32)
+
+
 def _spread(input: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bool) -> _Spread:
     """Return variance and mean in at least float32."""
     dim, correction = _correction(dim, unbiased, correction)
@@ -76,19 +84,19 @@ def _spread(input: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bo
         raise RuntimeError("std and var only support floating point and complex dtypes")
     dims = as_dimensions(dim, input.ndim)
     count = count_of(input, dims)
-    wide = input.detach() if input.dtype.itemsize > 2 else input.detach().to(float32)
-    first = wide
-    for each in dims if count else ():
+    variance = _variance(input.detach(), dims, keepdim, float(count - correction))
+    return _Spread(input, dims, dim is None, keepdim, count, correction, mean(_widened(input), dims, keepdim), variance)
+
+
+@with_complex_rule("variance")
+def _variance(input: Tensor, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Tensor:
+    """Return the sum of squared deviations over a divisor: infinite or NaN of no more elements than are taken off."""
+    first = wide = _widened(input)
+    for each in dims if count_of(input, dims) else ():
         first = first.narrow(each, 0, 1)
     # From the first element on: rounding leaves no deviation among equal elements.
     offset = wide - first
-    variance = _mean_square(offset - mean(offset, dims, True), dims, keepdim, float(count - correction))
-    return _Spread(input, dims, dim is None, keepdim, count, correction, mean(wide, dims, keepdim), variance)
-
-
-@with_complex_rule("mean_square")
-def _mean_square(deviation: Tensor, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Tensor:
-    """Return the sum of squares over a divisor: infinite or NaN of no more elements than are taken off."""
+    deviation = offset - mean(offset, dims, True)
     total = sum(deviation * deviation, dims, keepdim)
     if divisor > 0:
         return total / divisor

@@ -31,6 +31,9 @@ def scan_kernel(
     order = [*(each for each in range(source.ndim) if each != axis), axis]
     target = contiguous_strides(source.shape)
     value = ir.cast(ir.load(0, source.offset, tuple(source.strides[each] for each in order), kind), accumulate)
+    if scan == "sum" and accumulate.category == 2:
+        # PyTorch adds to 0, of which no sum is -0.
+        value = value + 0.0
     outputs = [Output(result, source.numel, None)]
     if indices:
         outputs.append(Output(int64, source.numel, None))
