@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from ...dispatch.registry import operation
@@ -28,15 +30,27 @@ def einsum(*args: Any) -> Tensor:
     equation, operands = _arguments(args)
     terms, output = _parse(equation, operands)
     operands, terms, sizes = _labelled(operands, terms)
-    result, labels = operands[0], terms[0]
-    for number in range(1, len(operands)):
-        later = set().union(*terms[number + 1 :], output)
-        result, labels = _pair(result, labels, operands[number], terms[number], later, sizes)
-    summed = [place for place, each in enumerate(labels) if each not in output]
-    if summed:
-        result = result.sum(summed)
-        labels = [each for each in labels if each in output]
-    return result.permute([labels.index(each) for each in output]) if output else result
+    labels = [*output, *sorted(set(sizes) - set(output))]
+    if len(operands) == 1:
+        return _single(_spread(operands[0], terms[0], labels), len(output), len(labels))
+    waiting = [_spread(each, term, labels) for each, term in zip(operands, terms, strict=True)]
+    counts = [builtins.sum(each.shape[place] != 1 for each in waiting) for place in range(len(labels))]
+    result = waiting[0]
+    for each in waiting[1:]:
+        result = _pair(result, each, len(output), counts)
+    return result.view(result.shape[: len(output)]) if len(labels) > len(output) else result
+
+
+def _single(operand: Tensor, kept: int, count: int) -> Tensor:
+    return operand.sum(list(range(kept, count))) if count > kept else operand
+
+
+def _spread(operand: Tensor, term: list[str], labels: list[str]) -> Tensor:
+    """Return a view of an operand with a dimension for every label, of one element where it has none."""
+    view = operand.permute([term.index(each) for each in labels if each in term])
+    for place, each in enumerate(labels):
+        view = view if each in term else view.unsqueeze(place)
+    return view
 
 
 def _arguments(args: tuple[Any, ...]) -> tuple[str, list[Tensor]]:
@@ -67,47 +81,69 @@ def _letter(number: int) -> str:
     return _LETTERS[number]
 
 
-def _split_term(term: str) -> list[str]:
-    """Return a term's labels, the ellipsis as one."""
+def _split_term(equation: str, start: int, end: int, operand: int | None, named: Sequence[str] = ()) -> list[str]:
+    """Return the labels of a part of an equation, the ellipsis as one; ``operand`` is None for the result's, all of them ``named``."""
     labels: list[str] = []
-    rest = term.replace(" ", "")
-    while rest:
-        if rest.startswith(ELLIPSIS):
-            if ELLIPSIS in labels:
-                raise RuntimeError("einsum(): found '.' for operand for which an ellipsis was already found")
+    what, twice, alone = (
+        f"operand {operand}",
+        "for which an ellipsis was already found",
+        "that is not part of any ellipsis",
+    )
+    if operand is None:
+        what, twice, alone = "output", "but an ellipsis (...) was already found", f"{alone} (...)"
+    place = start
+    while place < end:
+        if equation[place] == ".":
+            if ELLIPSIS in labels or not equation.startswith(ELLIPSIS, place, end):
+                raise RuntimeError(f"einsum(): found '.' for {what} {twice if ELLIPSIS in labels else alone}")
             labels.append(ELLIPSIS)
-            rest = rest[3:]
-            continue
-        if rest[0] not in _LETTERS:
+            place += 2
+        elif equation[place] in _LETTERS:
+            if operand is None:
+                _check_output(equation[place], labels, named)
+            labels.append(equation[place])
+        elif equation[place] != " ":
             raise RuntimeError(
-                f"einsum(): invalid subscript given at index 0 in the equation string, subscripts must be in [a-zA-Z]: {rest[0]!r}"
+                f"einsum(): invalid subscript given at index {place} in the equation string, subscripts must be in [a-zA-Z]"
             )
-        labels.append(rest[0])
-        rest = rest[1:]
+        place += 1
     return labels
+
+
+def _check_output(label: str, labels: list[str], named: Sequence[str]) -> None:
+    if label in labels:
+        raise RuntimeError(f"einsum(): output subscript {label} appears more than once in the output")
+    if label not in named:
+        raise RuntimeError(f"einsum(): output subscript {label} does not appear in the equation for any input operand")
+
+
+def _split_operands(equation: str, end: int, count: int) -> list[list[str]]:
+    """Return the labels of each of ``count`` operands that an equation names before ``end``."""
+    terms, start = [], 0
+    for each in equation[:end].split(","):
+        if len(terms) == count:
+            raise RuntimeError("einsum(): fewer operands were provided than specified in the equation")
+        terms.append(_split_term(equation, start, start + len(each), len(terms)))
+        start += len(each) + 1
+    if len(terms) < count:
+        raise RuntimeError("einsum(): more operands were provided than specified in the equation")
+    return terms
 
 
 def _parse(equation: str, operands: list[Tensor]) -> tuple[list[list[str]], list[str]]:
     """Return the labels of each operand and of the result, with the ellipsis spelled as numbered labels."""
-    left, arrow, right = equation.partition("->")
-    terms = [_split_term(each) for each in left.split(",")]
-    if len(terms) != len(operands):
-        what = "more" if len(terms) > len(operands) else "fewer"
-        raise RuntimeError(f"einsum(): {what} operands were provided than specified in the equation" if what == "fewer" else
-                           "einsum(): fewer operands were provided than specified in the equation")  # fmt: skip
+    left, arrow, _ = equation.partition("->")
+    terms = _split_operands(equation, len(left), len(operands))
     extra = 0
     for number, (term, each) in enumerate(zip(terms, operands, strict=True)):
         named = len(term) - (ELLIPSIS in term)
         if named > each.ndim or (ELLIPSIS not in term and named != each.ndim):
+            fault, rest = "does not match", " and no ellipsis was given"
+            if ELLIPSIS in term:
+                fault, rest = "is more than", ""
             raise RuntimeError(
-                f"einsum(): the number of subscripts in the equation ({named}) "
-                + (
-                    "is more than the number of dimensions"
-                    if named > each.ndim
-                    else "does not match the number of dimensions"
-                )
-                + f" ({each.ndim}) for operand {number}"
-                + ("" if named > each.ndim else " and no ellipsis was given")
+                f"einsum(): the number of subscripts in the equation ({named}) {fault} the number of dimensions ({each.ndim}) "
+                f"for operand {number}{rest}"
             )
         extra = max(extra, each.ndim - named if ELLIPSIS in term else 0)
     spelled = [f"{ELLIPSIS}{place}" for place in range(extra)]
@@ -116,15 +152,8 @@ def _parse(equation: str, operands: list[Tensor]) -> tuple[list[list[str]], list
         missing = each.ndim - (len(term) - 1)
         expanded.append(_expanded(term, spelled[extra - missing :] if missing else []))
     if arrow:
-        output = _split_term(right)
-        if len(set(output)) != len(output):
-            twice = next(each for each in output if output.count(each) > 1)
-            raise RuntimeError(f"einsum(): output subscript {twice} appears more than once in the output")
-        for each in output:
-            if each != ELLIPSIS and not any(each in term for term in expanded):
-                raise RuntimeError(
-                    f"einsum(): output subscript {each} does not appear in the equation for any input operand"
-                )
+        everything = [each for term in terms for each in term]
+        output = _split_term(equation, len(left) + 2, len(equation), None, everything)
         return expanded, _expanded(output, spelled)
     everything = [each for term in terms for each in term if each != ELLIPSIS]
     once = sorted(each for each in set(everything) if everything.count(each) == 1)
@@ -169,51 +198,47 @@ def _labelled(operands: list[Tensor], terms: list[list[str]]) -> tuple[list[Tens
     return found, labels, sizes
 
 
-def _pair(
-    a: Tensor, a_labels: list[str], b: Tensor, b_labels: list[str], later: set[str], sizes: dict[str, int]
-) -> tuple[Tensor, list[str]]:
-    """Contract two operands into one: labels of both are batch or summed, the others rows and columns."""
-    a, a_labels = _without_lonely(a, a_labels, set(b_labels) | later)
-    b, b_labels = _without_lonely(b, b_labels, set(a_labels) | later)
-    shared = [each for each in a_labels if each in b_labels]
-    # A label of size 1 on one side only is summed on the other side, or broadcast: no product is needed for it.
-    for label in shared:
-        one, other = a.shape[a_labels.index(label)], b.shape[b_labels.index(label)]
-        if one != other and label not in later:
-            if one == 1:
-                b = b.sum(b_labels.index(label), keepdim=True, dtype=b.dtype)
+def _pair(a: Tensor, b: Tensor, kept: int, counts: list[int]) -> Tensor:
+    """Contract two operands with a dimension for every label; ``counts``: how many of those left have more than one element of each.
+
+    Which dimensions are rows and which columns, and thereby the result's strides, is decided as in PyTorch.
+    """
+    summed: list[int] = []
+    for place in range(kept, len(counts)):
+        if a.shape[place] != 1 and b.shape[place] != 1:
+            counts[place] -= 1
+            if counts[place] == 1:
+                summed.append(place)
+                counts[place] = 0
+        elif counts[place] == 1 and (a.shape[place] != 1 or b.shape[place] != 1):
+            counts[place] = 0
+            if a.shape[place] != 1:
+                a = a.sum(place, True, dtype=a.dtype)
             else:
-                a = a.sum(a_labels.index(label), keepdim=True, dtype=a.dtype)
-    batch = [each for each in shared if each in later]
-    summed = [each for each in shared if each not in later]
-    rows = [each for each in a_labels if each not in shared]
-    columns = [each for each in b_labels if each not in shared]
-    a = _expand_labels(a, a_labels, batch, sizes).permute([a_labels.index(each) for each in batch + rows + summed])
-    b = _expand_labels(b, b_labels, batch, sizes).permute([b_labels.index(each) for each in batch + summed + columns])
-    shape = [
-        *(sizes[each] for each in batch),
-        *a.shape[len(batch) : len(batch) + len(rows)],
-        *b.shape[len(batch) + len(summed) :],
-    ]
-    count = math.prod(sizes[each] for each in batch)
-    inner = math.prod(b.shape[len(batch) : len(batch) + len(summed)])
+                b = b.sum(place, True, dtype=b.dtype)
     if not summed:
-        left = a.reshape([*a.shape, *(1 for _ in columns)])
-        right = b.reshape([*b.shape[: len(batch)], *(1 for _ in rows), *b.shape[len(batch) :]])
-        return left * right, batch + rows + columns
-    left = a.reshape(count, math.prod(a.shape[len(batch) : len(batch) + len(rows)]), inner)
-    right = b.reshape(count, inner, math.prod(b.shape[len(batch) + len(summed) :]))
+        return a * b
+    return _product(a, b, summed)
+
+
+def _product(a: Tensor, b: Tensor, summed: list[int]) -> Tensor:
+    """Return the batched matrix product over some dimensions, of which one element is left."""
+    others = [place for place in range(a.ndim) if place not in summed]
+    batch = [each for each in others if a.shape[each] != 1 and b.shape[each] != 1]
+    rows = [each for each in others if a.shape[each] != 1 and each not in batch]
+    columns = [each for each in others if each not in batch and each not in rows]
+    if rows and columns and columns[-1] < rows[0]:
+        a, b, rows, columns = b, a, columns, rows
+
+    def size(of: Tensor, places: list[int]) -> int:
+        return math.prod(of.shape[each] for each in places)
+
+    inner = size(a, summed)
+    left = a.permute(batch + rows + summed + columns).reshape(size(a, batch), size(a, rows), inner)
+    right = b.permute(batch + summed + columns + rows).reshape(size(a, batch), inner, size(b, columns))
     # Without sums of more than one product there is no matrix product, which booleans have not.
     one, other = (left, right) if batch else (left[0], right[0])
     product = matrix_product(one, other) if inner == 1 else one @ other
-    return product.reshape(shape), batch + rows + columns
-
-
-def _without_lonely(each: Tensor, labels: list[str], needed: set[str]) -> tuple[Tensor, list[str]]:
-    """Sum over the dimensions that nothing else names."""
-    lonely = [place for place, label in enumerate(labels) if label not in needed]
-    return (each.sum(lonely), [label for label in labels if label in needed]) if lonely else (each, labels)
-
-
-def _expand_labels(each: Tensor, labels: list[str], batch: list[str], sizes: dict[str, int]) -> Tensor:
-    return each.expand([sizes[label] if label in batch else each.shape[place] for place, label in enumerate(labels)])
+    order = batch + rows + summed + columns
+    shape = [1 if each in summed else max(a.shape[each], b.shape[each]) for each in order]
+    return product.view(shape).permute([order.index(each) for each in range(a.ndim)])
