@@ -71,7 +71,11 @@ class FunctionContext:
             for each in self._saved
         )
 
-    saved_variables = saved_tensors
+    @property
+    def saved_variables(self) -> tuple[Any, ...]:
+        """An older name of :attr:`saved_tensors`."""
+        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", category=DeprecationWarning, stacklevel=2)
+        return self.saved_tensors
 
     def mark_non_differentiable(self, *args: Any) -> None:
         """Declare outputs that have no gradient."""

@@ -11,7 +11,7 @@ from ..dispatch.registry import OPERATIONS
 from ..operations.complex.views import view_as_real
 from ..operations.creation.ranges import eye
 from ..operations.movement.joining import stack
-from ..record.grad_mode import enable_grad, no_grad
+from ..record.grad_mode import enable_grad
 from ..tensors.tensor import Tensor
 from .engine import Pass, grad
 from .forward_ad import dual_level, make_dual, unpack_dual
@@ -207,10 +207,12 @@ def _tangents(
 ) -> list[Tensor]:
     """Return the tangents of the outputs, flat and real, for one tangent of one input."""
     with dual_level():
-        values = [each.detach() if isinstance(each, Tensor) else each for each in inputs]
-        given = values[index]
-        assert isinstance(given, Tensor)
-        values[index] = make_dual(given, direction)
+        values = list(inputs)
+        for number, each in enumerate(inputs):
+            if isinstance(each, Tensor):
+                plain = each.detach()
+                moved = direction if number == index else plain.new_zeros(plain.shape)
+                values[number] = make_dual(plain, moved) if each.requires_grad else plain
         outputs = _tuple(func(*values))
         pairs = [unpack_dual(outputs[number]) for number in floating]
     return [
@@ -266,21 +268,32 @@ def _close(actual: Any, expected: Any, atol: float, rtol: float) -> bool:
 def _numerical(func: Callable[..., Any], inputs: tuple[Any, ...], wanted: Any, floating: list[int], eps: float) -> Any:
     """Return, for every floating-point output, its Jacobian by one input: elements of the input × of the output."""
 
-    # In place, so that functions which reach their inputs by another way are moved, too.
+    # In place, so that functions which reach their inputs by another way are moved, too. They run as they always do: what they
+    # ask of gradients has the answers that it has elsewhere.
     alias = _real(wanted.detach())
     rows: list[list[Any]] = [[] for _ in floating]
-    with no_grad():
-        for index in itertools.product(*map(range, alias.shape)):
-            before = alias[index].clone()
-            sides = []
-            for step in (eps, -eps):
-                alias[index] = before + step
-                results = _tuple(func(*inputs))
-                sides.append([_real(results[number]).detach().clone().reshape(-1) for number in floating])
-            alias[index] = before
-            for place, (after, prior) in enumerate(zip(*sides, strict=True)):
-                rows[place].append((after - prior) / (2 * eps))
-        return [stack(row) if row else wanted.detach().new_zeros((0, 0)) for row in rows]
+    for index in itertools.product(*map(range, alias.shape)):
+        before = alias[index].clone()
+        sides = []
+        for step in (eps, -eps):
+            alias[index] = before + step
+            results = _tuple(func(*inputs))
+            sides.append([_real(results[number].detach()).clone().reshape(-1) for number in floating])
+        alias[index] = before
+        for place, (after, prior) in enumerate(zip(*sides, strict=True)):
+            _require_alike(after, prior)
+            rows[place].append((after - prior) / (2 * eps))
+    return [stack(row) if row else wanted.detach().new_zeros((0, 0)) for row in rows]
+
+
+def _require_alike(one: Tensor, other: Tensor) -> None:
+    """Raise PyTorch's error where a function's outputs at two places are not of one shape and type."""
+    for what, same in (("shape", one.shape == other.shape), ("dtype", one.dtype is other.dtype)):
+        if not same:
+            raise AssertionError(
+                f"Expected `func` to return outputs with the same {what} when inputs are perturbed on index 0, but got:\n"
+                f" tensors of {one.shape}, {one.dtype} and {other.shape}, {other.dtype}."
+            )
 
 
 def _analytical(output: Any, wanted: Sequence[Any]) -> list[Any]:

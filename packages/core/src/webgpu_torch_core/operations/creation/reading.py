@@ -189,8 +189,17 @@ def _single(self: Tensor, name: str) -> Any:
     return value
 
 
+def _maker(tensor: Tensor) -> str | None:
+    """Return the name of the node that made a tensor, as texts of tensors have it."""
+    try:
+        node = tensor.grad_fn
+    except RuntimeError:
+        # A view that may not be used any more, as its base was written since: it can still be looked at.
+        return "Invalid"
+    return None if node is None else node.name()
+
+
 def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
-    name = self.grad_fn.name() if self.grad_fn is not None else None
     shown = None if self.device.type == "cpu" else str(self.device)
 
     kind = self.__class__.__name__
@@ -199,7 +208,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     own = kind not in ("Tensor", "Parameter")
     text = format_tensor(
         None if self.is_meta else read_numbers(self), self.dtype, tuple(self._layout.shape),
-        requires_grad=self._requires_grad, grad_fn_name=name, device=shown,
+        requires_grad=self._requires_grad, grad_fn_name=_maker(self), device=shown,
         is_default_dtype=self.dtype in (default_float[0], pair, int64, bool_),
         contents=tensor_contents, prefix=f"{kind}(" if own else "tensor(",
     )  # fmt: skip

@@ -181,16 +181,23 @@ _split_dimension("vsplit", 2, lambda _: 0, "Pieces below each other: of the firs
 _split_dimension("dsplit", 3, lambda _: 2, "Pieces behind each other: of the third dimension.")
 
 
+def _of_their_own(pieces: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    """Return views as tensors whose gradients know nothing of what they are views of, though its memory is theirs."""
+    for each in pieces:
+        each._base = None
+    return pieces
+
+
 @operation("composite")
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """:func:`split`, for callers that promise not to write to pieces and whole alike."""
-    return split(input, split_size, dim)
+    """:func:`split`, for callers that promise not to use pieces and whole alike once one of them was written in place."""
+    return _of_their_own(split(input, split_size, dim))
 
 
 @operation("composite")
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """:func:`chunk`, for callers that promise not to write to pieces and whole alike."""
-    return chunk(input, chunks, dim)
+    """:func:`chunk`, for callers that promise not to use pieces and whole alike once one of them was written in place."""
+    return _of_their_own(chunk(input, chunks, dim))
 
 
 @operation("composite")
