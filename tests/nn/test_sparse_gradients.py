@@ -168,3 +168,15 @@ def test_gradients_of_greatest_rows(data: st.DataObject) -> None:
         return result.tolist(), weight.grad.tolist()
 
     assert found(webgpu_torch) == found(torch)
+
+
+@given(rows(), st.integers(0, ENTRIES - 1))
+@settings(max_examples=10, deadline=None)
+def test_gradients_keep_what_was_looked_up(places: list[int], later: int) -> None:
+    def found(t: Any) -> Any:
+        index, table = t.tensor([places]), t.nn.Embedding(ENTRIES, 2, sparse=True)
+        table(index[0]).sum().backward()
+        index.fill_(later)
+        return table.weight.grad._indices().tolist()
+
+    assert found(webgpu_torch) == found(torch)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import pickle
+import struct
 from collections import OrderedDict
 from pickle import UnpicklingError
 from typing import Any
@@ -82,7 +84,9 @@ def test_modules_come_back() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_damaged_files_are_refused(data: st.DataObject) -> None:
-    whole = written(torch, {"w": torch.arange(5.0), "n": [torch.ones(2, dtype=torch.int16), "x"]})
+    # PyTorch's files name storages by their addresses: they are not of one length.
+    t = webgpu_torch
+    whole = written(t, {"w": t.arange(5.0), "n": [t.ones(2, dtype=t.int16), "x"]})
     length = data.draw(st.integers(17, len(whole) - 1))
     with pytest.raises(UnpicklingError):
         webgpu_torch.load(io.BytesIO(whole[:length]))
@@ -99,3 +103,38 @@ def test_types_of_one_memory_are_refused() -> None:
     value = webgpu_torch.zeros(2, dtype=webgpu_torch.complex64)
     with pytest.raises(RuntimeError, match="view the same data as different types"):
         webgpu_torch.save([value, webgpu_torch.view_as_real(value)], io.BytesIO())
+
+
+def of_python_2(name: str, values: list[float], start: int) -> bytes:
+    """Return a file as Python 2 wrote it: texts are bytes, and a storage is a part of another one."""
+
+    def text(content: bytes) -> bytes:
+        return b"U" + bytes([len(content)]) + content
+
+    def vector(part: bytes) -> bytes:
+        storage = b"(" + text(b"storage") + b"ctorch\nFloatStorage\n" + text(b"11") + text(b"cpu")
+        storage += b"K" + bytes([len(values)]) + part + b"tQ"
+        rest = b"K\x00K\x02\x85K\x01\x85\x89ccollections\nOrderedDict\n)RtR"
+        return b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + rest
+
+    machine = {"protocol_version": 1001, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+    head = b"".join(pickle.dumps(each, 2) for each in (0x1950A86A20F9469CFC6C, 1001, machine))
+    part = b"(" + text(b"12") + b"K" + bytes([start]) + b"K\x02t"
+    body = b"\x80\x02](" + text(name.encode()) + vector(b"N") + vector(part) + b"e."
+    data = struct.pack(f"<q{len(values)}f", len(values), *values)
+    return head + body + b"\x80\x02](" + text(b"11") + b"e." + data
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@settings(max_examples=40, deadline=None)
+@given(
+    st.text("aé", max_size=4),
+    st.lists(st.integers(-9, 9).map(float), min_size=2, max_size=6),
+    st.integers(0, 4),
+    st.sampled_from(["utf-8", "bytes", "latin1"]),
+    st.booleans(),
+)
+def test_files_of_python_2(name: str, values: list[float], start: int, encoding: str, weights_only: bool) -> None:
+    data = of_python_2(name, values, min(start, len(values) - 2))
+    options: dict[str, Any] = {"encoding": encoding, "weights_only": weights_only}
+    assert told(webgpu_torch.load(io.BytesIO(data), **options)) == told(torch.load(io.BytesIO(data), **options))

@@ -72,7 +72,7 @@ class FunctionContext:
         )
 
     @property
-    def saved_variables(self) -> tuple[Any, ...]:
+    def saved_variables(self) -> tuple[Tensor | None, ...]:
         """An older name of :attr:`saved_tensors`."""
         warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", category=DeprecationWarning, stacklevel=2)
         return self.saved_tensors

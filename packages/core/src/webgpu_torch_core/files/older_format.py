@@ -34,7 +34,7 @@ class _Nothing:
     def persistent(self, reference: object) -> object:
         raise CheckpointError(f"expected plain values, got a reference to {brief(reference)}")
 
-    def call(self, function: Global, arguments: tuple[Any, ...]) -> object:
+    def call(self, function: Global, arguments: tuple[object, ...]) -> object:
         raise CheckpointError(f"expected plain values, got a call of {function.path} with {brief(arguments)}")
 
 
@@ -69,7 +69,7 @@ def open_older(data: memoryview, label: str) -> tuple[memoryview, dict[str, memo
     return parts[2], entries, machine.get("little_endian") is False, start
 
 
-def _operations(data: memoryview) -> Iterator[tuple[Any, Any, int]]:
+def _operations(data: memoryview) -> Iterator[tuple[pickletools.OpcodeInfo, object, int]]:
     try:
         found: Any = pickletools.genops(io.BufferedReader(MemoryFile(data)))  # pyright: ignore[reportArgumentType]
         yield from found
@@ -84,7 +84,7 @@ def _length(data: memoryview) -> int:
 
 def _element_sizes(data: memoryview) -> Iterator[tuple[str, int]]:
     """Return the names of the storages that a pickle refers to, and the sizes of their elements, without running it."""
-    stack, memo = list[Any](), dict[int, Any]()
+    stack, memo = list[object](), dict[object, object]()
     try:
         for code, argument, _ in _operations(data):
             if code.name == "BINPERSID":
@@ -98,7 +98,7 @@ def _element_sizes(data: memoryview) -> Iterator[tuple[str, int]]:
         raise CheckpointError(f"malformed pickle: {error}") from None
 
 
-def _step(code: Any, argument: Any, stack: list[Any], memo: dict[int, Any]) -> None:
+def _step(code: pickletools.OpcodeInfo, argument: object, stack: list[object], memo: dict[object, object]) -> None:
     """Do to a stack what an instruction does, where only texts, names and tuples of them count."""
     name = code.name
     if name in ("BINGET", "LONG_BINGET"):
@@ -106,7 +106,7 @@ def _step(code: Any, argument: Any, stack: list[Any], memo: dict[int, Any]) -> N
     elif name in ("BINPUT", "LONG_BINPUT", "MEMOIZE"):
         memo[len(memo) if name == "MEMOIZE" else argument] = stack[-1]
     elif name == "GLOBAL":
-        stack.append(tuple(argument.split(" ", 1)))
+        stack.append(tuple(str(argument).split(" ", 1)))
     elif name == "STACK_GLOBAL":
         stack[-2:] = [tuple(stack[-2:])]
     elif name in ("TUPLE1", "TUPLE2", "TUPLE3"):
@@ -115,7 +115,7 @@ def _step(code: Any, argument: Any, stack: list[Any], memo: dict[int, Any]) -> N
     elif name == "MARK":
         stack.append(pickletools.markobject)
     else:
-        taken, items = [each for each in code.stack_before if each is not pickletools.stackslice], list[Any]()
+        taken, items = [each for each in code.stack_before if each is not pickletools.stackslice], list[object]()
         if pickletools.markobject in taken:
             taken.remove(pickletools.markobject)
             while stack[-1] is not pickletools.markobject:
@@ -126,7 +126,7 @@ def _step(code: Any, argument: Any, stack: list[Any], memo: dict[int, Any]) -> N
         stack += [result] * len(code.stack_after)
 
 
-def older_parts(data: bytes, storages: Sequence[HostStorage]) -> Iterator[Any]:
+def older_parts(data: bytes, storages: Sequence[HostStorage]) -> Iterator[bytes | memoryview]:
     """Return the pieces of such a file: of an object's pickle, and the storages that it refers to by number."""
     machine = {"protocol_version": _VERSION, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
     for value in (_MAGIC_NUMBER, _VERSION, machine):

@@ -55,6 +55,7 @@ def read_pickle(
     make_tensor: Callable[[HostTensor], object] | None = None,
     make_storage: Callable[[HostStorage], object] | None = None,
     run: Callable[[memoryview, Builder], object] | None = None,
+    encoding: str = "utf-8",
 ) -> object:
     """Return the object that ``torch.save`` wrote to ``path``, as ``torch.load(path, weights_only=True)`` does. Instead of
     a path an open binary file will do.
@@ -63,14 +64,14 @@ def read_pickle(
     views of the mapped file. Tensors that shared a storage share a :class:`~.host.HostStorage`. Raises
     UnpicklingError when the file is damaged, older than PyTorch 0.1.10, or names anything but tensors, plain containers and
     what the program added (:mod:`~.permissions`), and OSError when it cannot be opened. ``run`` reads the pickle itself
-    instead (:mod:`~.trusted`).
+    instead (:mod:`~.trusted`). ``encoding`` is that of Python 2's texts, which stay bytes where it is ``bytes``.
     """
     source, entries, prefix, swap, label = _open_file(path)
     loader = _Loader(entries, prefix, swap, make_tensor, make_storage)
     try:
         if run is not None:
             return run(source, loader)
-        return PickleMachine(source, loader).run()
+        return PickleMachine(source, loader, encoding).run()
     except CheckpointError as error:
         raise CheckpointError(f"{label}: {error}") from None
 
@@ -230,11 +231,15 @@ class _Loader:
 
     def persistent(self, reference: object) -> object:
         """Return the storage that a tuple ``('storage', type, key, location, count)`` refers to; in older files a class, too."""
+        if isinstance(reference, tuple):
+            # Files of Python 2 that are read as bytes have bytes for their texts.
+            reference = tuple(each.decode("latin1") if isinstance(each, bytes) else each for each in reference)
+        part: object = None
         match reference:
             case ("storage", Global(module="torch" | "torch.storage", name=kind), str(key), str(location), int(count)):
                 pass
             case (
-                "storage", Global(module="torch" | "torch.storage", name=kind), str(key), str(location), int(count), None,
+                "storage", Global(module="torch" | "torch.storage", name=kind), str(key), str(location), int(count), part,
             ):  # fmt: skip
                 pass
             case ("module", type() as kind, _, _):
@@ -251,11 +256,25 @@ class _Loader:
         storage = self._storages[key]
         if storage.dtype is not element:
             raise CheckpointError(f"storage {brief(key)} is referred to as {storage.dtype!r} and as {element!r}")
+        storage = storage if part is None else self._part(storage, part)
         if self._make_storage is None:
             return storage
         made = self._make_storage(storage)
         self._made[id(made)] = made, storage
         return made
+
+    def _part(self, storage: HostStorage, part: object) -> HostStorage:
+        """Return a part of a storage: ``(name, offset, count)``, which the oldest files have storages for."""
+        if not isinstance(part, tuple) or len(part) != 3:
+            raise CheckpointError(f"expected a part of a storage, got {brief(part)}")
+        name, (start, count) = str(part[0]), _counts(part[1:])
+        if name not in self._storages:
+            size = storage.dtype.itemsize
+            if (start + count) * size > len(storage.data):
+                raise CheckpointError(f"storage {brief(name)} reaches beyond storage {brief(storage.key)}")
+            data = storage.data[start * size : (start + count) * size]
+            self._storages[name] = HostStorage(storage.dtype, data, name, storage.location)
+        return self._storages[name]
 
     def _open_storage(self, key: str, element: dtype, location: str, count: int) -> HostStorage:
         data = self._entries.get(self._prefix + key)

@@ -85,7 +85,8 @@ def check_key(key: object) -> object:
 class PickleMachine:
     """Runs one pickle: ``PickleMachine(data, builder).run()``."""
 
-    def __init__(self, data: object, builder: Builder) -> None:
+    def __init__(self, data: object, builder: Builder, encoding: str = "utf-8") -> None:
+        self._encoding = encoding
         self._data = memoryview(data)  # type: ignore[arg-type]
         self._builder = builder
         self._position = 0
@@ -262,6 +263,11 @@ class PickleMachine:
         items = [self._pop() for _ in range(count)]
         self._push(tuple(reversed(items)))
 
+    def _older_text(self, length_size: int) -> None:
+        # A text of Python 2, whose bytes say nothing of their encoding.
+        data = self._take(self._unsigned(length_size))
+        self._push(data if self._encoding == "bytes" else _text(data, self._encoding))
+
     def _float(self) -> None:
         self._push(struct.unpack(">d", self._take(8))[0])
 
@@ -274,11 +280,11 @@ class PickleMachine:
             raise CheckpointError(f"pickle protocol {version} is not supported: torch.save writes protocol 2")
 
 
-def _text(data: bytes) -> str:
+def _text(data: bytes, encoding: str = "utf-8") -> str:
     try:
-        return data.decode("utf-8", "surrogatepass")
+        return data.decode(encoding, "surrogatepass" if encoding == "utf-8" else "strict")
     except UnicodeDecodeError as error:
-        raise CheckpointError(f"malformed pickle: text is not UTF-8: {error}") from None
+        raise CheckpointError(f"malformed pickle: text is not {encoding.upper()}: {error}") from None
 
 
 _OPERATIONS: dict[int, Callable[[PickleMachine], object]] = {
@@ -299,7 +305,8 @@ _OPERATIONS: dict[int, Callable[[PickleMachine], object]] = {
     ord("X"): lambda m: m._push(_text(m._take(m._unsigned(4)))),
     0x8C: lambda m: m._push(_text(m._take(m._unsigned(1)))),
     0x8D: lambda m: m._push(_text(m._take(m._unsigned(8)))),
-    ord("U"): lambda m: m._push(_text(m._take(m._unsigned(1)))),  # a Python 2 str
+    ord("U"): lambda m: m._older_text(1),
+    ord("T"): lambda m: m._older_text(4),
     ord("C"): lambda m: m._push(m._take(m._unsigned(1))),
     ord("B"): lambda m: m._push(m._take(m._unsigned(4))),
     0x8E: lambda m: m._push(m._take(m._unsigned(8))),

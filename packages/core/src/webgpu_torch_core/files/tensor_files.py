@@ -164,9 +164,9 @@ def load(
     def make_storage(host: HostStorage) -> TypedStorage:
         return TypedStorage.of_tensor(make(HostTensor(host, (len(host.data) // host.dtype.itemsize,))))
 
-    if not trusted:
-        return files.read_pickle(f, make, make_storage)
     options.setdefault("encoding", "utf-8")
+    if not trusted:
+        return files.read_pickle(f, make, make_storage, encoding=options["encoding"])
     return files.read_pickle(
         f, make, make_storage, lambda data, builder: read_trusted(data, builder, pickle_module, **options)
     )

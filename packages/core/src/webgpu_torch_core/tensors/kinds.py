@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .storage import Size
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
 
 
 class layout:
@@ -83,11 +86,11 @@ class TensorKinds:
         """Return the number of dimensions, all of them dense."""
         return self.dim()  # type: ignore[attr-defined]
 
-    def _as_cotangent(self, gradient: Any) -> Any:
+    def _as_cotangent(self, gradient: Tensor) -> Tensor:
         """Return what a backward pass starts from this tensor with; a sparse one's passes know its values only."""
         return gradient
 
-    def _as_gradient(self, found: Any) -> Any:
+    def _as_gradient(self, found: Tensor) -> Tensor:
         """Return what a backward pass has found as a gradient of this tensor; a sparse one's passes know its values only."""
         return found
 

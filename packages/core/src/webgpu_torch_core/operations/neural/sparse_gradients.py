@@ -25,7 +25,8 @@ def with_sparse_gradient(rows: Tensor, weight: Tensor, index: Tensor, padding_id
     saved, sizes = index._save(), tuple(weight.shape)
 
     def run_backward(grad: Tensor) -> Tensor:
-        places = saved.unpack().to(int64).reshape(-1)
+        # What is looked up next may be written where this was: the gradient keeps what was looked up.
+        places = saved.unpack().to(int64).reshape(-1).clone()
         values = grad.reshape(places.shape[0], sizes[1])
         if padding_idx is not None:
             kept = places != padding_idx
