@@ -174,7 +174,7 @@ def _bag_maxima(rows: Tensor, numbers: Tensor | None, counted: Tensor | None, ba
     if counted is not None:
         rows = torch.where(counted.unsqueeze(1), rows, torch.full_like(rows.detach(), float("-inf")))
     if numbers is None:
-        greatest = rows.reshape(bags, -1, rows.shape[1]).max(1).values
+        greatest: Tensor = rows.reshape(bags, -1, rows.shape[1]).max(1)[0]
         empty = None if counted is None else ~counted.reshape(bags, -1).any(1, keepdim=True)
         return greatest if empty is None else greatest.masked_fill(empty, 0)
     fixed, places = rows.detach(), numbers.unsqueeze(1).expand(rows.shape)

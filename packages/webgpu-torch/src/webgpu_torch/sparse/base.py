@@ -121,7 +121,7 @@ class AnySparse(Tensor):
     def data(self, value: Self) -> None:
         self._become(value.detach())
 
-    def _become(self, other: Self) -> Self:
+    def _become(self, other: Tensor) -> Self:
         """Take another tensor's positions and values."""
         for name in ("_storage", "_layout", "dtype", "device"):
             setattr(self, name, getattr(other, name))
