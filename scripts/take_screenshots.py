@@ -41,7 +41,7 @@ def _exported(page: Any) -> None:
 #: name -> (address, what a visitor does there)
 PAGES: dict[str, tuple[str, Callable[[Any], object]]] = {
     "playground": ("index.html", lambda page: run_example(page, "Training a network")),
-    "conformance": ("conformance.html?every=20", finished),
+    "conformance": ("conformance.html", finished),
     "benchmark": ("benchmark.html", finished),
     "export": ("export/index.html", _exported),
     "documentation": ("docs/index.html", lambda page: None),

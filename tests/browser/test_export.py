@@ -12,6 +12,7 @@ from safetensors import safe_open
 from safetensors.numpy import load_file
 from webgpu_torch import nn
 from webgpu_torch_models.linear import encode_linears
+from webgpu_torch_web.exporting import folder as folders
 
 JOB = """
 export default async ({ base, gpu }) => {
@@ -71,6 +72,22 @@ def test_network_of_linear_layers(engine):
     first, second = computed(engine, "mlp", {"input": x}, {"input": x + 1})
     close(first["output"], net(x))
     close(second["output"], net(x + 1))
+
+
+def test_weights_in_several_files(engine, monkeypatch):
+    most = 600
+    monkeypatch.setattr(folders, "SHARD_BYTES", most)
+    torch.manual_seed(3)
+    net = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 4))
+    x = torch.randn(2, 16)
+    written = torch.web.export(net, torch.zeros(2, 16), engine.root / "shards")
+    files = [load_file(each) for each in written.glob("weights-*.safetensors")]
+    assert all(sum(part.nbytes for part in each.values()) <= most for each in files)
+    # A matrix is longer than a file.
+    assert {"0.weight.part0", "0.weight.part1"} <= set().union(*files)
+    assert sum(part.size for each in files for part in each.values()) == sum(each.numel() for each in net.parameters())
+    (found,) = computed(engine, "shards", {"input": x})
+    close(found["output"], net(x))
 
 
 def test_node(node):

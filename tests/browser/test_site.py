@@ -131,6 +131,27 @@ def test_the_playground_trains_and_shares(opened: Callable[..., Any]) -> None:
     again.close()
 
 
+def test_the_editor_completes_names(opened: Callable[..., Any]) -> None:
+    page = opened("index.html")
+    page.wait_for_function("globalThis.editor")
+    for typed, label in (
+        ("torch.log_soft", "log_softmax"),
+        ("import webgpu_torch as torch\nx = torch.ones(2)\nx.resha", "reshape"),
+    ):
+        page.evaluate("editor.replace('')")
+        page.click(".cm-content")
+        page.keyboard.type(typed)
+        page.wait_for_selector(f".cm-tooltip-autocomplete li:has-text('{label}')")
+        page.keyboard.press("Control+Space")
+        page.wait_for_selector(".cm-tooltip-autocomplete li[aria-selected]")
+        # What was just shown is not taken yet: a key that was meant for the text must not choose.
+        page.wait_for_timeout(200)
+        page.keyboard.press("Enter")
+        assert page.evaluate("editor.text()").endswith(f".{label}")
+    assert page.problems == []
+    page.close()
+
+
 @pytest.mark.slow
 def test_the_playground_trains_a_gpt_that_writes(opened: Callable[..., Any]) -> None:
     page = opened("index.html")
