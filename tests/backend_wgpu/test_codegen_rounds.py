@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.codegen import choose
 from webgpu_torch_backend_wgpu.codegen.pointwise import MANY, generate_grouped, lanes_of
-from webgpu_torch_core.ir.dtypes import bfloat16, float32, int32, uint8
+from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float32, int32, uint8
 from webgpu_torch_core.ir.expression import apply, load
 from webgpu_torch_core.ir.kernels import Operand, Output, Pointwise, Store
 from webgpu_torch_core.ir.layouts import contiguous_strides
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("webgpu")
 TYPES = st.sampled_from([float32, int32, uint8, bfloat16])
 
 
-def sum_of(shape: tuple[int, ...], kind: object, across: bool) -> Pointwise:
+def sum_of(shape: tuple[int, ...], kind: dtype, across: bool) -> Pointwise:
     """Return the kernel that adds a row to every row of a matrix, or the numbers of a vector to themselves."""
     strides = contiguous_strides(shape)
     count = torch.Size(shape).numel()
@@ -35,7 +35,7 @@ def sum_of(shape: tuple[int, ...], kind: object, across: bool) -> Pointwise:
 )  # fmt: skip
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_element_is_computed_once(
-    rows: int, columns: int, kind: object, across: bool, rounds: int, emulate: bool
+    rows: int, columns: int, kind: dtype, across: bool, rounds: int, emulate: bool
 ) -> None:
     shape = (rows, 4 * columns) if across else (4 * rows * columns,)
     kernel = sum_of(shape, kind, across)
