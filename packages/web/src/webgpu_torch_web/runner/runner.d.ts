@@ -57,7 +57,7 @@ export interface LoadOptions {
   onProgress?(progress: { loaded: number; total: number }): void;
   /** Whether to keep weights in the browser's cache (true by default). */
   cache?: boolean;
-  /** Whether the host does the adapter's work, for which there are kernels of their own that need subgroups; by default the adapter tells. */
+  /** Whether to take the kernels for adapters whose work the host does, which need subgroups; by default the adapter tells. */
   software?: boolean;
 }
 
