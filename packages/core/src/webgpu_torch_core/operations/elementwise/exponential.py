@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from ...ir.scalar import absolute as _absolute
 from ...ir.scalar import acos as _acos
@@ -32,6 +33,9 @@ from ...ir.scalar import tan as _tan
 from ...ir.scalar import tanh as _tanh
 from .call import elementwise
 from .refusals import floats_only
+
+if TYPE_CHECKING:
+    from ...ir.expression import Expression
 
 DEGREE = math.pi / 180.0
 LOG2 = math.log(2.0)
@@ -145,14 +149,14 @@ def _(grad, input):
 
 
 @elementwise(promotion="float", method=False, namespace="internal", title="LogitBackward0")
-def limited_logit_(input, *, low=0.0, high=1.0):
+def limited_logit_(input: Expression, *, low: float = 0.0, high: float = 1.0) -> Expression:
     """``log(kept / (1 - kept))`` of the input kept in ``[low, high]``; where the limits cross, ``low`` comes first."""
     kept = where(less(input, low), low, where(less(high, input), high, input))
     return _log(kept / (1.0 - kept))
 
 
 @limited_logit_.backward
-def _(grad, input, low, high):
+def _(grad: Expression, input: Expression, low: float, high: float) -> Expression:
     # The magnitude: both zeros are one end of the interval, whatever their signs. NaN is beyond no limit.
     return where(less(input, low) | less(high, input), 0.0, grad / _absolute(input * (1.0 - input)))
 
