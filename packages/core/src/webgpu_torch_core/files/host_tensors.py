@@ -82,9 +82,11 @@ class HostTensor:
 
     __slots__ = (
         "attributes",
+        "conjugated",
         "dtype",
         "is_parameter",
         "kind",
+        "negated",
         "requires_grad",
         "shape",
         "storage",
@@ -108,6 +110,8 @@ class HostTensor:
         """Python attributes that were saved with the tensor, or what its class says instead."""
         self.kind: type | None = None
         """The class of tensor that it is, if it is none of this library's."""
+        self.conjugated = self.negated = False
+        """Whether it has the conjugates of the elements, or the elements with the other sign."""
 
     @classmethod
     def from_bytes(cls, dtype: dtype, shape: Sequence[int], data: object) -> HostTensor:

@@ -39,6 +39,7 @@ from webgpu_torch_core.files.pickle_machine import (
     check_key,
     is_known,
 )
+from webgpu_torch_core.files.pickle_objects import REBUILDERS
 from webgpu_torch_core.ir.dtypes import BY_NAME, dtype, uint8
 
 TYPE_CHECKING = False
@@ -297,7 +298,7 @@ class _Loader:
         return result
 
     def _tensor(self, storage: object, offset: object, shape: object, strides: object, requires_grad: object,
-                element: dtype | None = None) -> object:  # fmt: skip
+                element: dtype | None, metadata: object) -> object:  # fmt: skip
         storage = self._made.get(id(storage), (None, storage))[1]
         if not isinstance(storage, HostStorage) or not isinstance(requires_grad, bool):
             raise CheckpointError(
@@ -315,6 +316,7 @@ class _Loader:
         if len(sizes) != len(steps):
             raise CheckpointError(f"a tensor of shape {sizes} cannot have strides {steps}")
         tensor = HostTensor(storage, sizes, steps, start, requires_grad, dtype=element)
+        _mark(tensor, metadata, self._make_tensor is not None)
         if tensor.extent() * tensor.dtype.itemsize > len(storage.data):
             raise CheckpointError(
                 f"a tensor of shape {sizes}, strides {steps}, offset {start} and type {tensor.dtype!r} reaches beyond the "
@@ -327,7 +329,7 @@ class _Loader:
         metadata: object = None,
     ) -> object:  # fmt: skip
         """``_rebuild_tensor_v2(storage, offset, shape, strides, requires_grad, hooks, metadata=None)``."""
-        return self._tensor(storage, offset, shape, strides, requires_grad)
+        return self._tensor(storage, offset, shape, strides, requires_grad, None, metadata)
 
     def rebuild_tensor_v3(
         self, storage: object, offset: object, shape: object, strides: object, requires_grad: object, hooks: object,
@@ -336,7 +338,7 @@ class _Loader:
         """``_rebuild_tensor_v3(storage, offset, shape, strides, requires_grad, hooks, dtype, metadata=None)``."""
         if not isinstance(element, dtype):
             raise CheckpointError(f"_rebuild_tensor_v3 takes a dtype, got {brief(element)}")
-        return self._tensor(storage, offset, shape, strides, requires_grad, element)
+        return self._tensor(storage, offset, shape, strides, requires_grad, element, metadata)
 
     def _origin(self, value: object) -> HostTensor:
         origin = self._origins.get(id(value))
@@ -353,6 +355,7 @@ class _Loader:
             base.storage, base.shape, base.strides, base.storage_offset, requires_grad, True, base.dtype
         )
         parameter.attributes = _attributes(state)
+        parameter.conjugated, parameter.negated = base.conjugated, base.negated
         return self.finish(parameter)
 
     def rebuild_from_type(self, function: object, kind: object, arguments: object, state: object) -> object:
@@ -373,15 +376,26 @@ class _Loader:
 
     def call(self, function: Global, arguments: tuple[Any, ...]) -> object:
         """Return ``function(*arguments)`` for the few functions there are."""
-        builder = _BUILDERS.get(function.path)
-        if builder is None:
+        builder, rebuild = _BUILDERS.get(function.path), REBUILDERS.get(function.path)
+        if builder is None and rebuild is None:
             raise CheckpointError(f"Weights only load refused to call '{function.path}'")
         try:
-            return builder(self, *arguments)
+            return builder(self, *arguments) if builder is not None else rebuild(*arguments)  # type: ignore[misc]
         except CheckpointError:
             raise
         except (TypeError, ValueError, OverflowError, LookupError, RuntimeError) as error:
             raise CheckpointError(f"'{function.path}' cannot be called with {brief(arguments)}: {error}") from None
+
+
+def _mark(tensor: HostTensor, metadata: object, finished: bool) -> None:
+    """Note what else a file says of a tensor: ``conj`` and ``neg``, of which its reader makes other elements."""
+    if metadata is None:
+        return
+    if not isinstance(metadata, dict) or not all(each in ("conj", "neg") for each in metadata):
+        raise CheckpointError(f"a tensor may be conjugated or negated, got {brief(metadata)}")
+    if not finished and any(metadata.values()):
+        raise CheckpointError("a tensor that is conjugated or negated cannot be read as bytes")
+    tensor.conjugated, tensor.negated = bool(metadata.get("conj")), bool(metadata.get("neg"))
 
 
 def _counts(values: object) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from webgpu_torch_core.files.host_tensors import brief
 from webgpu_torch_core.files.permissions import BLOCKED_MODULES, by_path, give_state, is_added
+from webgpu_torch_core.files.pickle_objects import REBUILDERS
 from webgpu_torch_core.ir.dtypes import ALL_DTYPES, dtype
 
 
@@ -54,7 +55,7 @@ class Global:
 def is_known(module: str, name: str) -> bool:
     """Return whether every file may mention a name."""
     path = f"{module}.{name}"
-    if path in DTYPES or path in _CALLABLES or path in _TYPES:
+    if path in DTYPES or path in _CALLABLES or path in _TYPES or path in REBUILDERS:
         return True
     return module in _TYPE_MODULES and name.endswith("Storage")
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import copyreg
 import sys
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+#: functions that make tensors of other kinds from their parts, by the names that files have for them
+REBUILDERS: dict[str, Callable[..., object]] = {}
 #: where PyTorch has what this library's modules hold, the longest names first
 HOMES = (
     ("webgpu_torch_core.api.functional", "torch.nn.functional"),
@@ -118,6 +121,11 @@ def _write_name(pickler: Any, value: Any) -> None:
         pickler.save((None,))
         pickler.write(b"R")
         return
+    for name, function in REBUILDERS.items():
+        if function is value:
+            module, _, name = name.rpartition(".")
+            pickler.write_global(module, name)
+            return
     path = value.__qualname__.split(".")
     found: Any = sys.modules.get(getattr(value, "__module__", None) or "builtins")
     for each in path:

@@ -9,13 +9,19 @@ from typing import Any
 from .. import files
 from ..ir.dtypes import uint8
 from ..ir.layouts import layout
+from ..operations.creation.copy_protocols import rebuild_without_storage
 from ..operations.creation.factories import from_bytes
 from ..operations.creation.typed_storage import TypedStorage
 from ..operations.creation.untyped_storage import UntypedStorage
 from ..record.devices import canonical_device, device, host_device
+from ..tensors.kinds import layout_of
 from ..tensors.tensor import Tensor, storage_size
 from .host_tensors import HostStorage, HostTensor
+from .permissions import add_rebuilder
 from .trusted import read_trusted
+
+add_rebuilder("torch.serialization._get_layout", layout_of)
+add_rebuilder("torch._utils._rebuild_meta_tensor_no_storage", rebuild_without_storage)
 
 
 def load_safetensors(path: Any, device: Any = "cpu") -> dict[str, Tensor]:
@@ -73,7 +79,7 @@ def save(
             return described.storage if isinstance(described, HostTensor) else described
         if isinstance(value, UntypedStorage):
             return HostStorage(uint8, value.host_bytes(), typed=False)
-        if not isinstance(value, Tensor) or type(value).__reduce_ex__ is not Tensor.__reduce_ex__:
+        if not isinstance(value, Tensor) or value.is_meta or type(value).__reduce_ex__ is not Tensor.__reduce_ex__:
             return None
         storage = value._storage
         held = storages.get(id(storage))
@@ -153,6 +159,8 @@ def load(
         base = found[0]
         view = layout(tuple(host.shape), tuple(host.strides), host.storage_offset)
         result = Tensor._from_storage(base._storage, view, host.dtype, base.device)
+        result = result.conj() if host.conjugated else result
+        result = result.neg() if host.negated else result
         if host.is_parameter:
             kind = next((each for each in Tensor.__subclasses__() if each.__name__ == "Parameter"), Tensor)
             result = Tensor._make_subclass(kind, result, host.requires_grad)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from .storage import Size
@@ -18,12 +19,27 @@ class layout:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        _LAYOUTS[f"torch.{name}"] = self
 
     def __repr__(self) -> str:
         return f"torch.{self._name}"
 
-    def __reduce__(self) -> str:
-        return self._name
+    def __reduce__(self) -> tuple[Callable[[str], layout], tuple[str]]:
+        return layout_of, (repr(self),)
+
+
+_LAYOUTS: dict[str, layout] = {}
+
+
+def layout_of(name: str) -> layout:
+    """Return the layout of a name such as ``torch.sparse_coo``.
+
+    Raises:
+        RuntimeError: there is none.
+    """
+    if name not in _LAYOUTS:
+        raise RuntimeError(f"there is no layout {name}; there are {', '.join(_LAYOUTS)}")
+    return _LAYOUTS[name]
 
 
 #: the layout of every tensor: elements at offsets that strides give.

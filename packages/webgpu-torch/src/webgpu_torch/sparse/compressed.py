@@ -17,7 +17,7 @@ from .base import CALLED, Answer, AnySparse, added, refuse, text_of
 from .blocks import apart, joined, somewhere
 from .coordinates import SparseTensor
 from .layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
-from .making import to_sparse
+from .making import rebuild, to_sparse
 
 _TRANSPOSED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr, sparse_bsr: sparse_bsc, sparse_bsc: sparse_bsr}
 
@@ -387,13 +387,7 @@ class CompressedTensor(AnySparse):
         return made
 
     def __reduce_ex__(self, protocol: object) -> tuple[Answer, ...]:
-        parts = (self._pointers, self._places, self._held.detach(), tuple(self._sizes), str(self._kind))
-        return _remade, parts
-
-
-def _remade(pointers: Tensor, places: Tensor, values: Tensor, size: tuple[int, ...], kind: str) -> CompressedTensor:
-    found = next(each for each in _TRANSPOSED if str(each) == kind)
-    return CompressedTensor.make(pointers, places, values, size, found)
+        return rebuild, (self._kind, (self._pointers, self._places, self._held.detach(), self._sizes))
 
 
 def _compress(

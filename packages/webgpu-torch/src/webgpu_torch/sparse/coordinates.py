@@ -12,6 +12,7 @@ from webgpu_torch_core.tensors.type_aliases import Number
 
 from .base import Answer, AnySparse, added, text_of
 from .layouts import sparse_coo
+from .making import rebuild
 
 
 class SparseTensor(AnySparse):
@@ -280,7 +281,8 @@ class SparseTensor(AnySparse):
         return made
 
     def __reduce_ex__(self, protocol: object) -> tuple[Answer, ...]:
-        return SparseTensor.make, (self._positions, self._held.detach(), tuple(self._sizes), self._unique)
+        parts = (self._positions, self._held.detach(), self._sizes, self._unique)
+        return rebuild, (sparse_coo, parts)
 
 
 def _stacked(rows: Sequence[Tensor], like: Tensor, count: int) -> Tensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor, device, dtype, layout
 from webgpu_torch_core.dispatch.overrides import public
+from webgpu_torch_core.files.permissions import add_rebuilder
 
 from .layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 
@@ -107,6 +108,23 @@ def sparse_compressed_tensor(
     )
     made = compressed(pointers, places, held.detach() if requires_grad else held, size, layout)
     return made.requires_grad_() if requires_grad else made
+
+
+def rebuild(kind: layout, parts: tuple[Tensor, ...]) -> SparseTensor | CompressedTensor:
+    """Return the sparse tensor of a layout, of the parts that files of ``torch.save`` have for it.
+
+    Raises:
+        RuntimeError: they do not fit together.
+        TypeError: they are other things.
+    """
+    if kind is sparse_coo:
+        positions, values, size, *known = parts
+        return sparse_coo_tensor(positions, values, tuple(size), is_coalesced=any(known))
+    pointers, places, values, size = parts
+    return sparse_compressed_tensor(pointers, places, values, tuple(size), layout=kind)
+
+
+add_rebuilder("torch._utils._rebuild_sparse_tensor", rebuild)
 
 
 def sparse_csr_tensor(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
 from ...ir.dtypes import dtype
@@ -16,6 +17,8 @@ from .strided import empty_strided
 
 def _reduce(self: Tensor, protocol: int) -> Any:
     del protocol
+    if self.is_meta and type(self) is Tensor and not self.__dict__:
+        return rebuild_without_storage, (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
     if self.is_meta:
         return _rebuild_meta, (self.__class__, self._layout, self.dtype, self.requires_grad, dict(self.__dict__))
     # The storage is pickled once, whoever looks at it: aliases stay aliases.
@@ -38,6 +41,11 @@ def _rebuild_meta(kind: Any, layout: Layout, dtype: dtype, requires_grad: bool, 
     result = Tensor._make_subclass(kind, plain, requires_grad)
     result.__dict__.update(attributes)
     return result
+
+
+def rebuild_without_storage(kind: dtype, shape: Sequence[int], strides: Sequence[int], requires_grad: bool) -> Tensor:
+    """Return a tensor of a shape and strides on the device ``meta``, as files of ``torch.save`` describe one."""
+    return empty_strided(shape, strides, dtype=kind, device="meta").requires_grad_(requires_grad)
 
 
 def _reduce_storage(self: Storage) -> Any:
