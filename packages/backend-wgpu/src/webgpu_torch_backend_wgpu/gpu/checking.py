@@ -37,7 +37,7 @@ _ACCESS = {"uniform": "uniform", "storage,read_write": "storage", "storage,read"
 _NEEDS = {
     "shader-f16": re.compile(r"\bf16\b|\benable\s+f16\b|\b\d[\d.]*h\b"),
     "shader-int64": re.compile(r"\b[iu]64\b|\b\d+l[iu]\b"),
-    "subgroups": re.compile(r"\bsubgroup(?!_matrix|Matrix)\w*\b|\bquad[A-Z]\w*"),
+    "subgroups": re.compile(r"\bsubgroup(?!Matrix)[A-Z]\w*|@builtin\(subgroup_\w+|\bquad[A-Z]\w*"),
     MATRIX_FEATURE: re.compile(r"\bsubgroup_matrix\w*|\bsubgroupMatrix\w*"),
 }
 _TYPE = re.compile(r"(\w+)\s*(?:<(.*)>)?$", re.DOTALL)

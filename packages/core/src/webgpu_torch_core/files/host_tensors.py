@@ -206,6 +206,13 @@ class MemoryFile(io.RawIOBase):
     def tell(self) -> int:
         return self._position
 
+    def read(self, size: int | None = -1) -> bytes:
+        # What there is: a damaged file may ask for any number of bytes, and has them reserved otherwise.
+        end = len(self._data) if size is None or size < 0 else self._position + size
+        piece = bytes(self._data[self._position : end])
+        self._position += len(piece)
+        return piece
+
     def readinto(self, buffer: Buffer) -> int:
         target = memoryview(buffer)
         piece = self._data[self._position : self._position + len(target)]

@@ -7,7 +7,6 @@ without running it. Source: PyTorch's ``torch/serialization.py``.
 
 from __future__ import annotations
 
-import io
 import pickle
 import pickletools
 from collections.abc import Iterator, Sequence
@@ -71,7 +70,7 @@ def open_older(data: memoryview, label: str) -> tuple[memoryview, dict[str, memo
 
 def _operations(data: memoryview) -> Iterator[tuple[pickletools.OpcodeInfo, object, int]]:
     try:
-        found: Any = pickletools.genops(io.BufferedReader(MemoryFile(data)))  # pyright: ignore[reportArgumentType]
+        found: Any = pickletools.genops(MemoryFile(data))  # pyright: ignore[reportArgumentType]
         yield from found
     except (ValueError, EOFError, OverflowError) as error:
         raise CheckpointError(f"malformed pickle: {error}") from None

@@ -13,7 +13,7 @@ from webgpu_torch_core.files.permissions import add_rebuilder
 from .layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 
 if TYPE_CHECKING:
-    from .base import AnySparse
+    from .base import Answer, AnySparse
     from .compressed import CompressedTensor
     from .coordinates import SparseTensor
 
@@ -110,7 +110,7 @@ def sparse_compressed_tensor(
     return made.requires_grad_() if requires_grad else made
 
 
-def rebuild(kind: layout, parts: tuple[Tensor, ...]) -> SparseTensor | CompressedTensor:
+def rebuild(kind: layout, parts: tuple[Answer, ...]) -> SparseTensor | CompressedTensor:
     """Return the sparse tensor of a layout, of the parts that files of ``torch.save`` have for it.
 
     Raises:
