@@ -46,7 +46,8 @@ def nearer(actual: Any, expected: Any, exact: Any, relative: float, absolute: fl
     as PyTorch's lost no more than ``LOST`` times the tolerance.
     """
     if isinstance(expected, torch.Tensor) and isinstance(exact, torch.Tensor) and isinstance(actual, torch.Tensor):
-        fits = actual.shape == expected.shape == exact.shape and actual.dtype is expected.dtype
+        plain = all(each.layout is torch.strided for each in (actual, expected, exact))
+        fits = plain and actual.shape == expected.shape == exact.shape and actual.dtype is expected.dtype
         if not fits or expected.dtype not in WIDER:
             return expected
         wanted, wide = expected.detach().resolve_conj().resolve_neg(), exact.detach().resolve_conj().resolve_neg()
@@ -96,8 +97,8 @@ def _same_tensor(actual: Any, expected: Any, relative: float, absolute: float, w
     if actual.dtype is not expected.dtype:
         return f"{where}: {actual.dtype} instead of {expected.dtype}"
     expected = expected.detach().resolve_conj().resolve_neg()
-    if expected.layout is not torch.strided:
-        return f"{where}: layout {expected.layout}"
+    if actual.layout is not expected.layout:
+        return f"{where}: {actual.layout} instead of {expected.layout}"
     if expected.dtype not in DEFAULTS:
         relative = absolute = 0.0
     elif not relative:

@@ -8,7 +8,7 @@ from comparison import nearer, same
 from database import ours, rebound, torch
 from samples import Sample
 from ties import same_gradient_but_for_ties
-from translation import Translator, tensors, to_torch
+from translation import Translator, rebuilt, tensors, to_torch
 
 
 def gradient(sample: Sample, actual: Any, expected: Any, limits: tuple[float, float]) -> tuple[str | None, bool]:
@@ -20,9 +20,7 @@ def gradient(sample: Sample, actual: Any, expected: Any, limits: tuple[float, fl
         return f"{len(own)} tensors instead of {len(outputs)}", False
     generator = torch.Generator().manual_seed(7)
     pairs = [
-        (one, other, torch.randn(one.shape, generator=generator, dtype=one.dtype))
-        for one, other in zip(outputs, own, strict=True)
-        if one.requires_grad
+        (one, other, _cotangent(one, generator)) for one, other in zip(outputs, own, strict=True) if one.requires_grad
     ]
     leaves = sample.leaves()
     if not pairs or not leaves:
@@ -48,6 +46,19 @@ def gradient(sample: Sample, actual: Any, expected: Any, limits: tuple[float, fl
         if problem:
             return problem, decided
     return None, decided
+
+
+def _cotangent(output: Any, generator: torch.Generator) -> Any:
+    """Return random numbers of a result's shape, type and layout, a sparse one's at its places."""
+
+    def drawn(part: Any) -> Any:
+        return (
+            torch.randn(part.shape, generator=generator, dtype=part.dtype)
+            if part.is_floating_point() or part.is_complex()
+            else part
+        )
+
+    return drawn(output) if output.layout is torch.strided else rebuilt(output.detach(), drawn, torch, output.dtype)
 
 
 def _compare(

@@ -120,7 +120,14 @@ class Sample:
 
 def _brief(value: Any) -> str:
     if isinstance(value, torch.Tensor):
-        stride = "" if value.is_contiguous() else f" strides {tuple(value.stride())}"
+        plain = value.layout is torch.strided
+        stride = (
+            ""
+            if plain and value.is_contiguous()
+            else f" strides {tuple(value.stride())}"
+            if plain
+            else f" {value.layout}"
+        )
         return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}{stride}"
     if isinstance(value, list | tuple):
         return f"({', '.join(map(_brief, value))})"

@@ -26,7 +26,7 @@ def kind(dtype: Any) -> Any:
 def tensor(value: Any, device: str) -> Any:
     """Return a leaf with the same storage, strides, offset and ``requires_grad``."""
     if value.layout is not torch.strided:
-        raise Untranslatable(f"layout {value.layout}")
+        return rebuilt(value, lambda part: tensor(part, device), ours, kind(value.dtype))
     if value.is_meta:
         return ours.empty_strided(tuple(value.shape), value.stride(), dtype=kind(value.dtype), device="meta")
     source = value.detach().resolve_conj().resolve_neg()
@@ -37,6 +37,20 @@ def tensor(value: Any, device: str) -> Any:
     flat = from_bytes(data, (whole.numel(),), kind(source.dtype), device)
     result = flat.as_strided(tuple(source.shape), source.stride(), source.storage_offset()).detach()
     return result.requires_grad_() if value.requires_grad else result
+
+
+def rebuilt(value: Any, part: Callable[[Any], Any], library: Any, dtype: Any) -> Any:
+    """Return a leaf of a library with the layout and the parts of a sparse tensor, each part translated."""
+    wants, value = value.requires_grad, value.detach()
+    layout, size = getattr(library, str(value.layout).removeprefix("torch.")), tuple(value.shape)
+    if str(value.layout) == "torch.sparse_coo":
+        parts, more = (value._indices(), value._values()), {"is_coalesced": value.is_coalesced()}
+        make = library.sparse_coo_tensor
+    else:
+        rows = str(value.layout) in ("torch.sparse_csr", "torch.sparse_bsr")
+        places = (value.crow_indices(), value.col_indices()) if rows else (value.ccol_indices(), value.row_indices())
+        parts, more, make = (*places, value.values()), {"layout": layout}, library.sparse_compressed_tensor
+    return make(*map(part, parts), size, dtype=dtype, **more).requires_grad_(wants)
 
 
 def _module(value: Any) -> Any:
@@ -84,9 +98,7 @@ class Translator:
         if isinstance(value, str):
             return self.device if value == "cpu" else value
         if isinstance(value, torch.layout):
-            if value is not torch.strided:
-                raise Untranslatable(f"layout {value}")
-            return ours.strided
+            return getattr(ours, str(value).removeprefix("torch."))
         if isinstance(value, torch.memory_format):
             return getattr(ours, str(value).removeprefix("torch."))
         if isinstance(value, torch.Generator):
@@ -115,6 +127,8 @@ def to_torch(value: Any) -> Any:
 
 def _to_torch(value: Any) -> Any:
     dtype = getattr(torch, value.dtype.name)
+    if value.layout is not ours.strided:
+        return rebuilt(value, to_torch, torch, dtype)
     if value.numel() == 0:
         return torch.empty(tuple(value.shape), dtype=dtype)
     plain = value.detach().clone(memory_format=contiguous_format)

@@ -251,3 +251,50 @@ def test_warnings_of_pytorch_are_not_ours() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert made(webgpu_torch).to_dense().sum() == 3.5
+
+
+@st.composite
+def reduced_products(draw: st.DrawFn) -> tuple[list[list[float]], list[list[float]], str]:
+    rows, inner, columns = (draw(st.integers(0, 4)) for _ in range(3))
+    # An infinite extremum has no gradient in PyTorch: it equals what its search begins with.
+    number = st.sampled_from([0.0, 0.0, -0.0, 1.0, -2.0, 0.5, 3.0])
+
+    def matrix(height: int, width: int) -> list[list[float]]:
+        return [[draw(number) for _ in range(width)] for _ in range(height)]
+
+    return (
+        matrix(rows, inner),
+        matrix(inner, columns),
+        draw(st.sampled_from(["sum", "mean", "amax", "amin", "max", "min"])),
+    )
+
+
+@settings(deadline=None)
+@given(reduced_products())
+def test_products_reduced_otherwise(case: tuple[list[list[float]], list[list[float]], str]) -> None:
+    left, right, reduce = case
+
+    def run(t: Any) -> Any:
+        one = t.tensor(left).reshape(len(left), len(right)).to_sparse_csr().requires_grad_()
+        other = t.tensor(right).reshape(len(right), -1 if right and right[0] else 0).requires_grad_()
+        product = t.sparse.mm(one, other, reduce)
+        # PyTorch adds each gradient to a zero, which takes the sign from another.
+        found = [each.to_dense() + 0.0 for each in t.autograd.grad(product.sum(), [one, other])]
+        return told([product.detach(), *found])
+
+    assert str(run(webgpu_torch)) == str(run(torch))
+
+
+def test_products_reduced_otherwise_refuse() -> None:
+    for build in (
+        lambda t, a, b: t.sparse.mm(a.to_sparse(), b, "sum"), lambda t, a, b: t.sparse.mm(a, b, "sum"),
+        lambda t, a, b: t.sparse.mm(a.to_sparse_csr(), b[:1], "amax"), lambda t, a, b: t.sparse.mm(a.to_sparse_csr(), b[0], "amax"),
+        lambda t, a, b: t.sparse.mm(a.to_sparse_csr(), b.double(), "mean"), lambda t, a, b: t.sparse.mm(a.to_sparse_csr(), b, "product"),
+        lambda t, a, b: t.sparse.mm(a.to_sparse_csr(), b.to_sparse_csr(), "sum"),
+    ):  # fmt: skip
+        kinds = []
+        for t in BOTH:
+            with pytest.raises((RuntimeError, NotImplementedError)) as caught:
+                build(t, t.eye(2), t.ones(2, 3))
+            kinds.append(caught.type)
+        assert kinds[0] is kinds[1]

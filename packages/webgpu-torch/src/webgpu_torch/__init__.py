@@ -280,6 +280,7 @@ from webgpu_torch_core import gt as gt
 from webgpu_torch_core import half as half
 from webgpu_torch_core import hamming_window as hamming_window
 from webgpu_torch_core import hann_window as hann_window
+from webgpu_torch_core import hash_tensor as hash_tensor
 from webgpu_torch_core import heaviside as heaviside
 from webgpu_torch_core import histc as histc
 from webgpu_torch_core import histogram as histogram

@@ -19,7 +19,7 @@ from .indexing import gathering, scattering, subscripts
 from .movement import joining, rearranging, reinterpreting, splitting, view_copies, views
 from .neural import attention, composites, layers, losses
 from .random import counts, draws, fills
-from .reduction import counting, masked_reductions, moments, quantiles, reductions, statistics
+from .reduction import counting, hashing, masked_reductions, moments, quantiles, reductions, statistics
 from .signal import fourier, spectrograms, window_functions
 from .sorting import order, searching
 

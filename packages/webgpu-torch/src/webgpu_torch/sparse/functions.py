@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor, dtype
+
+from .base import refuse
+from .layouts import sparse_csr
+from .reduced_products import reduced_matmul
 
 if TYPE_CHECKING:
     from .compressed import CompressedTensor
     from .coordinates import SparseTensor
 
 
-def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
-    """Return a product of matrices ``[m, k] @ [k, n]`` of which the first, at least, is sparse."""
-    return mat1 @ mat2
+def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
+    """Return a product of matrices ``[m, k] @ [k, n]`` of which the first, at least, is sparse.
+
+    ``reduce`` takes another reduction of the products than their sum, over the values that a row of ``mat1`` has: "sum", "mean", "amax"
+    or "amin", zero where a row has none. ``mat1`` is then in CSR and ``mat2`` dense.
+
+    Raises:
+        NotImplementedError: ``mat1`` has another layout than CSR, with ``reduce``.
+        RuntimeError: sizes do not match, or ``mat2`` is sparse or of another type, with ``reduce``.
+    """
+    if reduce is None:
+        return mat1 @ mat2
+    if mat1.layout != sparse_csr:
+        refuse("torch.sparse.mm with reduce of another layout than sparse_csr")
+    return reduced_matmul(cast("CompressedTensor", mat1), mat2, reduce)
 
 
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, dtype: dtype | None = None) -> Tensor:

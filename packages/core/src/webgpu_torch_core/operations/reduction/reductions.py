@@ -258,7 +258,7 @@ def spread_evenly(grad: Tensor, input: Tensor, value: Tensor) -> Tensor:
     return where(hit, grad / sum(hit.to(grad.dtype)), 0.0)
 
 
-def _require_elements(input: Tensor, dims: tuple[int, ...], dim: Any, title: str) -> None:
+def require_elements(input: Tensor, dims: tuple[int, ...], dim: Any, title: str) -> None:
     """Refuse an extremum of nothing."""
     if input.ndim and count_of(input, dims) == 0:
         if dim is None:
@@ -271,7 +271,7 @@ def _require_elements(input: Tensor, dims: tuple[int, ...], dim: Any, title: str
 
 def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> Tensor:
     dims = as_dimensions(dim, input.ndim)
-    _require_elements(input, dims, dim, title)
+    require_elements(input, dims, dim, title)
     if input.dtype.is_complex and input.ndim and not input.numel():
         # Extrema of complex numbers are refused only where there are any.
         return no_view(input.reshape(reduced_shape(input._layout.shape, dims, keepdim)))
@@ -399,7 +399,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
     """Minimum and maximum over a dimension (all by default)."""
     if dim is not None:
         wrap_dimension(dim, input.ndim)
-    _require_elements(input, as_dimensions(dim, input.ndim), dim, "aminmax")
+    require_elements(input, as_dimensions(dim, input.ndim), dim, "aminmax")
     refuse_types("aminmax_cpu", input, 3)
     found = make(
         "aminmax",
