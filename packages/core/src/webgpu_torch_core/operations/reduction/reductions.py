@@ -259,7 +259,7 @@ def spread_evenly(grad: Tensor, input: Tensor, value: Tensor) -> Tensor:
 
 
 def require_elements(input: Tensor, dims: tuple[int, ...], dim: Any, title: str) -> None:
-    """Refuse an extremum of nothing."""
+    """Raise RuntimeError or IndexError, as PyTorch does, for a reduction of nothing to what has no neutral element."""
     if input.ndim and count_of(input, dims) == 0:
         if dim is None:
             raise RuntimeError(
