@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -27,17 +28,42 @@ _SCOPE = {
     **{f"{name}_": np.dtype(name) for name in set(TYPES.values())},
 }  # fmt: skip
 _numbers = itertools.count()
+#: what the names of files that tracebacks show begin with
+_FILE = "<cpu kernel"
+_VIEW_OF_OUTPUT = re.compile(r" +(\w+) = array\(.*\boutputs\[")
 
 
 def compile_kernel(kernel: Any) -> Callable[..., None]:
     """Return ``function(operands, outputs, parameters)`` over lists of byte arrays and numbers."""
     source, constants = _print(kernel)
-    name = f"<cpu kernel {next(_numbers)} {kernel.name}>"
+    name = f"{_FILE} {next(_numbers)} {kernel.name}>"
     # Tracebacks and debuggers show the generated lines.
     linecache.cache[name] = (len(source), None, source.splitlines(True), name)
     scope: dict[str, Any] = {**_SCOPE, **constants}
     exec(compile(source, name, "exec"), scope)
     return scope["kernel"]
+
+
+def may_have_written(error: BaseException) -> bool:
+    """Return whether a kernel that raised may have stored anything before: False only where its source shows that not."""
+    trace = error.__traceback__
+    while trace is not None:
+        name, first = trace.tb_frame.f_code.co_filename, trace.tb_frame.f_code.co_firstlineno
+        if name.startswith(_FILE):
+            # In a later turn of its loop all lines of an earlier one have run.
+            return bool(trace.tb_frame.f_locals.get("start")) or _names_output(
+                linecache.getlines(name)[first : trace.tb_lineno]
+            )
+        trace = trace.tb_next
+    return False
+
+
+def _names_output(lines: list[str]) -> bool:
+    """Return whether any of the lines names an output or a view of one, but for the lines that make these views."""
+    views = [_VIEW_OF_OUTPUT.match(line) for line in lines]
+    names = "|".join(["outputs", *(found[1] for found in views if found)])
+    named = re.compile(rf"\b({names})\b")
+    return any(named.search(line) for line, view in zip(lines, views, strict=True) if not view)
 
 
 def source_of(kernel: Any) -> str:

@@ -18,7 +18,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.record.runs import Run
 
 from . import random, threads
-from .compiler import source_of
+from .compiler import may_have_written, source_of
 from .jit.adaptive import compiled, description
 from .printer import TYPES
 
@@ -136,14 +136,20 @@ class CpuDevice(Device):
         parameters: Sequence[float | int],
         report: Callable[[str, float, str], None],
     ) -> None:
-        entries = [
-            (None if function is None else _timed(function, step, report), *rest)
-            for (function, *rest), step in zip(self._prepared(plan), plan.steps, strict=True)
-        ]
-        self._run(Run(plan, externals, parameters), entries)
+        self.advance_timed(Run(plan, externals, parameters), report)
 
     def advance(self, run: Run) -> None:
         self._run(run, self._prepared(run.plan))
+
+    def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
+        entries = [
+            (None if function is None else _timed(function, step, report), *rest)
+            for (function, *rest), step in zip(self._prepared(run.plan), run.plan.steps, strict=True)
+        ]
+        self._run(run, entries)
+
+    def temporaries(self, run: Run) -> list[Buffer]:
+        return [Buffer(self, array, array.nbytes) for array in run.table[len(run.externals) :]]
 
     def _run(self, run: Run, entries: Sequence[Entry]) -> None:
         count = len(run.externals)
@@ -257,12 +263,16 @@ _quiet = _Quiet()
 def _run_entries(run: Run, entries: Sequence[Entry]) -> None:
     """Run what is left of a plan's steps."""
     arrays, parameters = run.table, run.parameters
-    for number in run.remaining():
-        function, operands, outputs, numbers = entries[number]
-        if function is None:
-            arrays[outputs][:numbers] = arrays[operands][:numbers]
-        else:
-            function([arrays[i] for i in operands], [arrays[i] for i in outputs], [parameters[i] for i in numbers])
+    try:
+        for number in run.remaining():
+            function, operands, outputs, numbers = entries[number]
+            if function is None:
+                arrays[outputs][:numbers] = arrays[operands][:numbers]
+            else:
+                function([arrays[i] for i in operands], [arrays[i] for i in outputs], [parameters[i] for i in numbers])
+    except Exception as error:
+        run.begun = run.begun and may_have_written(error)
+        raise
 
 
 def _timed(function: Callable[..., None], step: Any, report: Callable[[str, float, str], None]) -> Callable[..., None]:

@@ -14,6 +14,7 @@ from webgpu_torch_core.backend.interface import CannotWaitError, Device, DeviceL
 from webgpu_torch_core.config import DEBUG
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64, uint64
 from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel
+from webgpu_torch_core.record.runs import Run
 
 from . import config
 from .codegen.steps import step_length
@@ -151,19 +152,31 @@ class WgpuDevice(Device):
 
     def _read_all(self, parts: list[Part], doing: str) -> None:
         """Read parts of buffers, after what is held, which goes to the GPU with the copies."""
-        held, self._held = self._held, None
+        held = self._held
         if held is None:
             self._watch(lambda: self.gpu.read_all(parts), doing)
         else:
-            describe = functools.partial(self._describe_run, held.prepared, held.recording)
-            self._watch(lambda: self.gpu.read_all(parts, held.handle), describe)
+            self._submit_held(held, lambda: self.gpu.read_all(parts, held.handle))
 
     def _send_held(self) -> None:
         """Run what was held for a read that something else came before."""
-        held, self._held = self._held, None
+        held = self._held
         if held is not None:
-            describe = functools.partial(self._describe_run, held.prepared, held.recording)
-            self._watch(lambda: self.gpu.submit(held.handle), describe)
+            self._submit_held(held, lambda: self.gpu.submit(held.handle))
+
+    def _submit_held(self, held: Held, action: Callable[[], None]) -> None:
+        """Do what submits what was held; it stays held where an exception came before."""
+        given, describe = self.gpu.submits, functools.partial(self._describe_run, held.prepared, held.recording)
+        try:
+            self._watch(action, describe)
+            if self.gpu.submits == given:
+                # There was no room for what is read, or an error from before was reported.
+                self._watch(lambda: self.gpu.submit(held.handle), describe)
+        except Exception:
+            if self.gpu.submits != given:
+                self._held = None
+            raise
+        self._held = None
 
     @staticmethod
     def _parts(buffer: AnyBuffer, result: bytearray) -> list[Part]:
@@ -317,7 +330,7 @@ class WgpuDevice(Device):
     # Plans
 
     def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
-        self._run(plan, externals, parameters)
+        self._run(Run(plan, externals, parameters))
 
     def run_timed(
         self,
@@ -326,15 +339,16 @@ class WgpuDevice(Device):
         parameters: Sequence[float | int],
         report: Callable[[str, float, str], None],
     ) -> None:
-        self._run(plan, externals, parameters, report)
+        self._run(Run(plan, externals, parameters), report)
 
-    def _run(
-        self,
-        plan: Plan,
-        externals: Sequence[Any],
-        parameters: Sequence[float | int],
-        report: Callable[[str, float, str], None] | None = None,
-    ) -> None:
+    def advance(self, run: Run) -> None:
+        self._run(run)
+
+    def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
+        self._run(run, report)
+
+    def _run(self, run: Run, report: Callable[[str, float, str], None] | None = None) -> None:
+        plan = run.plan
         with self.lock:
             self._check_alive()
             self._send_held()
@@ -344,8 +358,16 @@ class WgpuDevice(Device):
             elif prepared.patience and (plan.lasting or self._is_settled(prepared)):
                 prepared = plan.prepared = prepare(plan, self.compiler, own=True)
             take = self.pool.take
-            buffers = [*externals, *[take(nbytes) for nbytes in plan.temporaries]]
-            self._replay(prepared, buffers, parameters, report)
+            buffers = [*run.externals, *[take(nbytes) for nbytes in plan.temporaries]]
+            scratch = [take(nbytes) for nbytes in prepared.scratch]
+            recording = self._recording(prepared, buffers, scratch, run.parameters)
+            try:
+                self._replay(prepared, recording, [*buffers, *scratch], report)
+            except Exception:
+                if recording.done:
+                    run.table, run.position = buffers, recording.steps[recording.done]
+                raise
+            run.finish()
 
     def _is_settled(self, prepared: Prepared) -> bool:
         """Return whether a plan came back after the host waited for results, again and again: its sizes are there to stay."""
@@ -353,31 +375,43 @@ class WgpuDevice(Device):
         prepared.rounds.add(self.compiler.round)
         return prepared.runs >= SETTLED_RUNS or len(prepared.rounds) >= max(tell() for tell in prepared.patience)
 
-    def _replay(
+    def _recording(
         self,
         prepared: Prepared,
         buffers: list[AnyBuffer],
+        scratch: list[AnyBuffer],
         parameters: Sequence[float | int],
-        report: Callable[[str, float, str], None] | None = None,
-    ) -> None:
-        """Run a prepared plan over externals and temporaries; keep the error that was reported."""
-        scratch = [self.pool.take(nbytes) for nbytes in prepared.scratch]
+    ) -> Recording:
+        """Return a prepared plan over externals and temporaries; its parameters are on the device then."""
         if prepared.parameter_order:
             data = pack_parameters(prepared, parameters)
             if data != prepared.parameter_bytes and prepared.parameter_buffer is not None:
                 self.gpu.write(prepared.parameter_buffer.handle, 0, data)
                 prepared.parameter_bytes = data
         recording = self.replayer.recording(prepared, buffers, scratch)
+        recording.done = 0
+        return recording
+
+    def _replay(
+        self,
+        prepared: Prepared,
+        recording: Recording,
+        buffers: list[AnyBuffer],
+        report: Callable[[str, float, str], None] | None = None,
+    ) -> None:
+        """Run a recording over buffers; keep the error that was reported, or raise it where a part was refused for it."""
         self._reporting |= recording.reports
         if report is not None or self.debug >= 2:
             self.profiler.run(prepared, recording, report)
         else:
             last = self.replayer.submit(recording, but_last=self.expects_read)
             if last is not None:
-                self._held = Held(last, prepared, recording, [*buffers, *scratch])
+                self._held = Held(last, prepared, recording, buffers)
         error = self.gpu.error()
         if error is not None:
             self._note(translate(error, self._describe_run(prepared, recording)))
+            if report is None and recording.done + (self._held is not None) < len(recording.handles):
+                self._raise_failure()
 
     def _describe_run(self, prepared: Prepared, recording: Recording) -> str:
         blamed = self.replayer.blame(prepared, recording)

@@ -47,14 +47,21 @@ class Ready:
 
 
 class Recording:
-    """A plan over one set of buffers: the commands of each submit, and the handles by which the runtime repeats them."""
+    """A plan over one set of buffers: the commands of each submit, and the handles by which the runtime repeats them.
 
-    __slots__ = ("commands", "dispatches", "handles", "keep", "reports")
+    Attributes:
+        steps: the step of the plan at which every submit begins.
+        done: how many submits the GPU was given in the last run.
+    """
+
+    __slots__ = ("commands", "dispatches", "done", "handles", "keep", "reports", "steps")
 
     def __init__(self) -> None:
         self.commands: list[array[int]] = [array("q")]
         self.handles: list[Owned] = []
         self.dispatches = 0
+        self.steps: list[int] = [0]
+        self.done = 0
         self.keep: list[AnyBuffer | Owned] = []
         #: which buffers kernels may report in what they find wrong
         self.reports: set[int] = set()
@@ -240,10 +247,19 @@ class Replayer:
         return found
 
     def submit(self, recording: Recording, but_last: bool = False) -> int | None:
-        """Run a recording; ``but_last``: without its last submit, whose handle is returned where there is one."""
-        submit, handles = self.gpu.submit, recording.handles
+        """Run a recording; ``but_last``: without its last submit, whose handle is returned where there is one.
+
+        Ends at a submit that the runtime refuses, which ``recording.done`` then tells.
+        """
+        gpu, handles = self.gpu, recording.handles
+        given = gpu.submits
+        recording.done = 0
         for each in handles[:-1] if but_last else handles:
-            submit(each.handle)
+            gpu.submit(each.handle)
+            given += 1
+            if gpu.submits != given:
+                return None
+            recording.done += 1
         self.submits += len(handles)
         self.dispatches += recording.dispatches
         return handles[-1].handle if but_last and handles else None
@@ -252,9 +268,10 @@ class Replayer:
         recording = Recording()
         given = iter(scratch)
         count = 0
-        for entry in prepared.steps:
+        for number, entry in enumerate(prepared.steps):
             if count >= SUBMIT_SIZES[min(len(recording.commands) - 1, len(SUBMIT_SIZES) - 1)]:
                 recording.commands.append(array("q"))
+                recording.steps.append(number)
                 count = 0
             commands = recording.commands[-1]
             if isinstance(entry, Copy):

@@ -311,6 +311,7 @@ class BrowserGpu(Gpu):
         return self._js.record(array("d", commands))
 
     def submit(self, recording: int) -> None:
+        self.submits += 1
         if self._submit(recording) > SUBMITS_IN_FLIGHT and waits():
             wait_for(self._js.catchUp())
 

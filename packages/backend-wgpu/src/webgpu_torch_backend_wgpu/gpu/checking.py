@@ -341,6 +341,7 @@ class CheckingGpu(Gpu):
         buffers, count = self._recorded(recording)
         self._check(not any(each.destroyed for each in buffers), "a submit that uses a destroyed buffer")
         self.dispatches += count
+        self.submits += 1
 
     def _recorded(self, recording: int) -> tuple[list[_Buffer], int]:
         found = self._objects.get(recording)

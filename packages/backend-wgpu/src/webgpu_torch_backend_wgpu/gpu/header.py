@@ -135,7 +135,6 @@ class HeaderGpu(Gpu):
         _REPORTS.append(reports)
         self.device = ffi.gc(device, lib.wgpuDeviceRelease)
         self.queue = ffi.gc(lib.wgpuDeviceGetQueue(device), lib.wgpuQueueRelease)
-        self.submits = 0
         self._handles = itertools.count(1)
         self._objects: dict[int, Any] = {}
         self._buffers: set[int] = set()

@@ -166,6 +166,8 @@ class Gpu(ABC):
     limits: Limits
     features: frozenset[str]
     lost: str | None = None
+    #: how many submits ran, or will: one that is refused does not count
+    submits: int = 0
     #: whether modules that use subgroups enable them first, as WGSL says; naga knows no such extension
     enables_subgroups: bool = True
     #: True where there are no threads to wait for results, so that coroutines await :meth:`arrive`

@@ -179,10 +179,20 @@ class Device(ABC):
 
         A device whose kernels have run when ``run`` returns may run them one by one instead, so that a Ctrl-C is
         delivered between two of them and a kernel that fails spares the others: prepare everything that may fail,
-        keep it in ``run.table``, and run each step that ``run.remaining()`` yields.
+        keep all buffers in ``run.table``, and run each step that ``run.remaining()`` yields. A kernel that raises has its
+        step run again later if ``run.begun`` is False by then: it has written nothing.
         """
         self.run(run.plan, run.externals, run.parameters)
         run.finish()
+
+    def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
+        """Do what :meth:`advance` does and report as :meth:`run_timed`."""
+        self.run_timed(run.plan, run.externals, run.parameters, report)
+        run.finish()
+
+    def temporaries(self, run: Run) -> Sequence[Any]:
+        """Return the temporaries of a run that a kernel stopped, as buffers that others may go on using."""
+        return run.table[len(run.externals) :]
 
     @abstractmethod
     def synchronize(self) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .interface import Device, Plan
+from .interface import Device
 
 if TYPE_CHECKING:
     from ..record.runs import Run
@@ -20,9 +20,9 @@ class Observer:
         del name
         return action(*arguments)
 
-    def run(self, device: Device, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
-        """Run a plan on a device."""
-        device.run(plan, externals, parameters)
+    def advance(self, device: Device, run: Run) -> None:
+        """Run a plan on a device from where it stands."""
+        device.advance(run)
 
     def forget(self) -> None:
         """Stop in a forked process: what it does is not the parent's work."""
@@ -65,8 +65,7 @@ def advance(device: Device, run: Run) -> None:
     if observer is None:
         device.advance(run)
     else:
-        observer.run(device, run.plan, run.externals, run.parameters)
-        run.finish()
+        observer.advance(device, run)
 
 
 def _forget() -> None:

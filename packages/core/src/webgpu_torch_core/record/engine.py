@@ -26,8 +26,8 @@ from .checks import error_of, error_of_check
 from .context import context
 from .explaining import explain
 from .interrupts import hold
-from .runs import Run
-from .tape import Entry, Leaf, Structure, Tape, Value
+from .runs import Run, name_kernel
+from .tape import NOWHERE, Entry, Structure, Tape, Value
 
 #: makes an entry without the arguments of its class being looked at
 _new_entry = tuple.__new__
@@ -261,7 +261,12 @@ class Engine:
         """Compute what reports, also what nobody can read any more."""
         recorder = self.recorder
         if self.reports and recorder.told != recorder.reporting:
-            self.flush()
+            tape = recorder.tape
+            try:
+                self.flush()
+            except Exception:
+                # What is read need not depend on what failed.
+                self._report_alone(tape)
             recorder.told = recorder.reporting
 
     def _raise_failed(self, check: bytes | bytearray) -> None:
@@ -295,20 +300,18 @@ class Engine:
         """Compute everything this thread recorded that somebody can still reach.
 
         Raises:
-            Exception: what a kernel raised. Whatever does not depend on it is computed; the rest is when it is asked for.
+            Exception: what a kernel raised. What is not computed by then is when it is asked for.
         """
         tape = self.recorder.tape
         if tape.entries or self.paused is not None:
             try:
                 with self.lock:
                     self._go_on()
-                    failures = self._run_tape(tape)
+                    self._run_tape(tape)
             except Exception:
                 # Whoever wants one of its values tries again; others need not hear of it.
                 self.recorder.tape = Tape(open=False)
                 raise
-            if failures:
-                raise failures[0]
 
     def compute(self, value: Value) -> Any:
         """Return a value's buffer: run the tape that makes it or, where that fails, what the value depends on.
@@ -337,8 +340,6 @@ class Engine:
             while not run.finished:
                 with hold:
                     self._advance(run)
-                if run.failures:
-                    raise run.failures[0]
 
     def detach(self) -> None:
         """Let what this thread records from now on be a tape of its own."""
@@ -350,19 +351,24 @@ class Engine:
 
     def _go_on(self) -> None:
         """Run the rest of what was interrupted."""
-        while self.paused is not None:
-            self._drive(self.paused)
+        if self.paused is not None:
+            try:
+                self._drive(self.paused)
+            except Exception:
+                # Whoever wants one of its values tries again.
+                pass
 
-    def _run_tape(self, tape: Tape) -> list[BaseException]:
-        """Run a tape; return what kernels raised. An exception before the first kernel leaves the tape as it was."""
+    def _run_tape(self, tape: Tape) -> None:
+        """Run a tape. An exception leaves on it what has not run."""
         with self.tapes_lock:
             tape.open = False
-        if not tape.entries or tape.failure is not None:
-            return []
+        if not tape.entries:
+            return
         structure = tape.structure()
         scheduled = self._plan(structure, tape)
-        self.recorder.ahead.ran(tape, scheduled, self.device.seconds)
-        externals = [tape.slots[slot].buffer for slot in scheduled.inputs]  # type: ignore[attr-defined]
+        if tape.failure is None:
+            self.recorder.ahead.ran(tape, scheduled, self.device.seconds)
+        externals = tape.buffers(scheduled.inputs)
         externals += [self.device.allocate(nbytes) for nbytes in scheduled.fresh]
         capture = tape.capture
         if capture is not None:
@@ -370,9 +376,7 @@ class Engine:
         self.statistics["flushes"] += 1
         self.statistics["recorded"] += len(tape.entries)
         self.statistics["kernels"] += len(scheduled.plan.steps)
-        work = _Work(tape, scheduled, Run(scheduled.plan, externals, tape.parameters()))
-        self._drive(work)
-        return work.run.failures
+        self._drive(_Work(tape, scheduled, Run(scheduled.plan, externals, tape.parameters())))
 
     def _plan(self, structure: Structure, tape: Tape) -> Scheduled:
         """Return the plan of a tape: the one found last time, or a new one in place of the one not used for longest."""
@@ -402,96 +406,92 @@ class Engine:
         )
 
     def _drive(self, work: _Work) -> None:
-        """Run a plan to its end, or to where a signal waits to be delivered, and hand out its results."""
+        """Run a plan to its end and hand out its results, or to a kernel that fails, or to where a signal is delivered."""
         self.paused = work
-        try:
-            # What a signal interrupts can go on where nothing was overwritten: it begins with the same step again.
-            with _not_held if work.scheduled.repeatable and not self.device.asynchronous else hold:
-                self._advance(work.run)
+        # What a signal interrupts can go on where nothing was overwritten: it begins with the same step again.
+        held = _not_held if work.scheduled.repeatable and not self.device.asynchronous else hold
+        while self.paused is work:
+            with held:
+                try:
+                    self._advance(work.run)
+                except Exception as error:
+                    self._stop(work, error)
+                    raise
                 if work.run.finished:
                     self._publish(work)
-                    self.paused = None
-        except BaseException:
-            if work.run.table is None and not work.run.finished:
-                # Nothing ran: the tape is as it was.
-                self.paused = None
-            raise
 
     def _advance(self, run: Run) -> None:
-        """Run kernels; one that fails keeps what depends on it from running, and nothing else."""
-        while not run.finished:
-            try:
-                profiling.advance(self.device, run)
-                return
-            except Exception as error:
-                if run.table is None:
-                    raise
-                _name(error, run.name(), self.device)
-                run.fail(error)
+        """Run kernels, and name the one that fails."""
+        try:
+            profiling.advance(self.device, run)
+        except Exception as error:
+            if run.table is not None:
+                name_kernel(error, run.name(), self.device)
+            raise
+
+    def _stop(self, work: _Work, error: Exception) -> None:
+        """Leave on a tape what has not run when a kernel failed, over what the kernels before it computed."""
+        tape, scheduled, run = work.tape, work.scheduled, work.run
+        with hold:
+            if tape.capture is not None:
+                tape.capture.broken = "a kernel failed while it ran"
+            if run.table is not None:
+                buffers = [*run.externals, *self.device.temporaries(run)]
+                slots = scheduled.contents(run.position, run.begun)
+                inputs = set(scheduled.inputs)
+                held = {slot: buffers[number] for number, slot in slots.items() if slot not in inputs}
+                # Without the frames that hold the run's buffers.
+                tape.remain(held, sorted(inputs.difference(slots.values())), error.with_traceback(None))
+                run.table = None
+            self.paused = None
 
     def _publish(self, work: _Work) -> None:
         """Give values the buffers that a plan computed."""
         tape, scheduled, run = work.tape, work.scheduled, work.run
         for slot, number in scheduled.outputs:
-            if number in run.poisoned:
-                continue
-            buffer = run.externals[number]
             value = tape.slots[slot]()
             if value is not None:
-                value.buffer = buffer
+                value.buffer = run.externals[number]
                 if value.place[0] is tape:
-                    value.place = (None, -1)
-            if run.failures:
-                tape.computed[slot] = buffer
+                    value.place = NOWHERE
         if tape.capture is not None:
             tape.capture.ran(run.externals, scheduled, tape)
-        if not run.failures:
-            tape.clear()
-            return
-        if tape.capture is not None:
-            tape.capture.broken = "a kernel failed while it ran"
-        tape.failure = run.failures[0]
-        overwritten = run.overwritten()
-        for number, slot in enumerate(scheduled.inputs):
-            if number in overwritten:
-                tape.slots[slot].buffer = None  # type: ignore[attr-defined]
-        for slot, found in enumerate(tape.slots):
-            value = found()
-            if not isinstance(found, Leaf) and value is not None and slot not in tape.computed:
-                value.place = (tape, slot)
+        # First: what comes between the two finds a tape whose values are computed.
+        self.paused = None
+        tape.clear()
 
     def _compute_alone(self, tape: Tape, value: Value) -> None:
         """Compute one value of a tape that could not run as a whole, without overwriting anything."""
         slot = value.place[1]
-        numbers = tape.cone(slot)
-        parameters = [each for number in numbers for each in tape.entries[number].parameters]
-        for fuses in (True, False):
-            scheduled = self._schedule(tape, numbers, (slot,), (), fuses)
-            try:
-                run = self._run_alone(tape, scheduled, parameters)
-            except Exception as error:
-                if fuses and self.device.fuses and not self.eager and len(numbers) > 1:
-                    continue
-                names = dict.fromkeys(step.kernel.name for step in scheduled.plan.steps if not isinstance(step, Copy))
-                _name(error, ", ".join(names)[:200], self.device)
+        numbers = tape.cone((slot,))
+        merges = len(numbers) > 1 and self.device.fuses and not self.eager
+        try:
+            buffers = self._run_alone(tape, numbers, (slot,))
+        except Exception:
+            if not merges:
                 raise
-            number = dict(scheduled.outputs)[slot]
-            with hold:
-                tape.computed[slot] = value.buffer = run.externals[number]
-                value.place = (None, -1)
-            return
+            buffers = self._run_alone(tape, numbers, (slot,), fuses=False)
+        with hold:
+            tape.hold(slot, buffers[slot])
 
-    def _run_alone(self, tape: Tape, scheduled: Scheduled, parameters: list[float | int]) -> Run:
-        externals = [tape.buffer_of(slot) for slot in scheduled.inputs]
-        externals += [self.device.allocate(nbytes) for nbytes in scheduled.fresh]
-        run = Run(scheduled.plan, externals, parameters)
-        self.execute(run)
-        return run
+    def _report_alone(self, tape: Tape) -> None:
+        """Run what reports and does not depend on a kernel that fails, of a tape that could not run as a whole."""
+        with self.lock:
+            for slot in tape.reporting():
+                try:
+                    self._run_alone(tape, tape.cone((slot,)), (), fuses=False)
+                except Exception:
+                    pass
 
-
-def _name(error: BaseException, name: str, device: Device) -> None:
-    """Note which kernel raised an exception, once."""
-    if not any("kernel '" in each for each in getattr(error, "__notes__", ())):
-        error.add_note(
-            f"in kernel '{name}' on {device.name}; WEBGPU_TORCH_EAGER=1 runs each operation where it is called"
-        )
+    def _run_alone(self, tape: Tape, numbers: list[int], slots: Sequence[int], fuses: bool = True) -> dict[int, Any]:
+        """Run some entries of a tape, and return the buffers of these slots."""
+        scheduled = self._schedule(tape, numbers, slots, (), fuses)
+        try:
+            externals = tape.buffers(scheduled.inputs)
+            externals += [self.device.allocate(nbytes) for nbytes in scheduled.fresh]
+            self.execute(Run(scheduled.plan, externals, tape.parameters(numbers)))
+        except Exception as error:
+            names = dict.fromkeys(step.kernel.name for step in scheduled.plan.steps if not isinstance(step, Copy))
+            name_kernel(error, ", ".join(names)[:200], self.device)
+            raise
+        return {slot: externals[number] for slot, number in scheduled.outputs}

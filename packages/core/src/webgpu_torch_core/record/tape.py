@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ir.dtypes import dtype
+from ..scheduling.inlining import REPORTS, bound_slots
 
 if TYPE_CHECKING:
     from ..ir.kernels import Kernel
@@ -65,7 +66,7 @@ class Leaf(weakref.ref[Value]):
     """A slot that a computed value came in by.
 
     Attributes:
-        buffer: the value's; None once a failed run has overwritten it.
+        buffer: the value's; None once a run that stopped has overwritten it.
         kept: the buffer must keep its contents, whoever still refers to it.
     """
 
@@ -105,11 +106,10 @@ class Tape:
         slots: a weak reference per value: a :class:`Leaf`, or what an entry makes. A slot may belong to neither.
         capture: the recording of a compiled function that the tape is a part of, or None.
         open: whether more may be appended; a tape that began to run is closed.
-        computed: buffers of slots that a run which failed elsewhere has computed.
-        failure: what a kernel raised, if one failed after others had run: only parts of the tape can run again.
+        failure: what a kernel raised, if one failed after others had run: the tape is what is left to run.
     """
 
-    __slots__ = ("capture", "computed", "entries", "failure", "hasty", "leaves", "open", "slots")
+    __slots__ = ("capture", "entries", "failure", "hasty", "leaves", "open", "slots")
 
     def __init__(self, capture: Any = None, open: bool = True) -> None:
         self.entries: list[Entry] = []
@@ -118,7 +118,6 @@ class Tape:
         self.capture = capture
         self.open = open
         self.hasty = False
-        self.computed: dict[int, Any] = {}
         self.failure: BaseException | None = None
 
     def admit(self, value: Value, buffer: Any) -> int:
@@ -164,50 +163,78 @@ class Tape:
         entries = tuple([(id(kernel), operands, output) for kernel, operands, output, _ in self.entries])
         return Structure(entries, tuple(wanted), tuple(donatable))
 
-    def parameters(self) -> list[float | int]:
-        """Return the run-time numbers of all kernels in order."""
-        return [number for entry in self.entries if entry.parameters for number in entry.parameters]
+    def parameters(self, numbers: Sequence[int] | None = None) -> list[float | int]:
+        """Return the run-time numbers of all kernels in order, or of those of some entries."""
+        entries = self.entries if numbers is None else [self.entries[number] for number in numbers]
+        return [number for entry in entries if entry.parameters for number in entry.parameters]
 
     def clear(self) -> None:
         """Forget everything, which has been computed: values that came in still refer to the tape."""
         self.open = False
-        self.entries, self.slots, self.leaves, self.computed = [], [], {}, {}
+        self.entries, self.slots, self.leaves = [], [], {}
         self.failure = self.capture = None
 
-    def buffer_of(self, slot: int) -> Any:
-        """Return a slot's buffer, None where it has none (yet, or any more)."""
-        found = self.slots[slot]
-        return found.buffer if isinstance(found, Leaf) else self.computed.get(slot)
+    def hold(self, slot: int, buffer: Any) -> None:
+        """Give a slot the buffer that was computed for it, and its value, if somebody can reach that."""
+        value = self.slots[slot]()
+        leaf = Leaf(Value(None, None, 0) if value is None else value)  # type: ignore[arg-type]
+        leaf.buffer, leaf.kept = buffer, True
+        self.slots[slot] = leaf
+        if value is not None:
+            value.buffer = buffer
+            if value.place[0] is self:
+                value.place = NOWHERE
 
-    def cone(self, slot: int) -> list[int]:
-        """Return the numbers of the entries that a slot depends on and that have to run (again) for it, in order.
+    def remain(self, held: dict[int, Any], lost: Sequence[int], failure: BaseException) -> None:
+        """Become what is left to run after a run that stopped.
 
-        Raises:
-            RuntimeError: a failed run has overwritten something that it depends on.
+        Args:
+            held: buffers of the slots that it computed.
+            lost: slots that came in and that it overwrote.
+            failure: what stopped it.
         """
+        for slot in lost:
+            self.slots[slot].buffer = None  # type: ignore[attr-defined]
+        for slot, buffer in held.items():
+            self.hold(slot, buffer)
+        wanted = [number for number, slot in enumerate(self.slots) if slot.__class__ is not Leaf and slot() is not None]
+        self.entries = [self.entries[number] for number in self.cone(wanted)]
+        self.failure, self.capture = failure, None
+
+    def reporting(self) -> list[int]:
+        """Return a slot of each entry that reports what it finds wrong."""
+        return [entry.output for entry in self.entries if REPORTS in bound_slots(entry.kernel)]
+
+    def cone(self, slots: Sequence[int]) -> list[int]:
+        """Return the numbers of the entries that have to run for these slots, in order."""
         maker = {
             entry.output + each: number
             for number, entry in enumerate(self.entries)
             for each in range(len(entry.kernel.outputs))
         }
         needed: set[int] = set()
-        waiting = [slot]
+        waiting = list(slots)
         while waiting:
-            number = maker.get(waiting.pop())
-            if number is None or number in needed:
-                continue
-            needed.add(number)
-            for operand in self.entries[number].operands:
-                if self.buffer_of(operand) is not None:
-                    continue
-                if isinstance(self.slots[operand], Leaf):
-                    name = self.entries[maker[slot]].kernel.name
-                    raise RuntimeError(
-                        f"the result of '{name}' cannot be computed: what it starts from was being overwritten when a "
-                        f"kernel failed ({type(self.failure).__name__}: {self.failure})"
-                    ) from self.failure
-                waiting.append(operand)
+            slot = waiting.pop()
+            number = None if isinstance(self.slots[slot], Leaf) else maker.get(slot)
+            if number is not None and number not in needed:
+                needed.add(number)
+                waiting += self.entries[number].operands
         return sorted(needed)
+
+    def buffers(self, slots: Sequence[int]) -> list[Any]:
+        """Return the buffers of slots that came in or were computed.
+
+        Raises:
+            RuntimeError: a run that stopped was overwriting one of them.
+        """
+        found = [self.slots[slot].buffer for slot in slots]  # type: ignore[attr-defined]
+        if self.failure is not None and None in found:
+            raise RuntimeError(
+                "this tensor cannot be computed: what it starts from was being overwritten when a kernel failed "
+                f"({type(self.failure).__name__}: {self.failure})"
+            ) from self.failure
+        return found
 
 
 def _alone() -> int:

@@ -14,22 +14,42 @@ class Scheduled:
 
     ``inputs`` are the leading external buffers (leaf slots); ``outputs`` lists (slot, buffer index); buffer indices below
     ``len(inputs)`` mean that the output took over a leaf's buffer. ``fresh`` are sizes in bytes of the other externals;
-    ``followed`` tells whether it was looked at where repetitions may be handed over early, ``repeatable`` whether any step
+    ``filled`` lists for each step the slots that its outputs are; ``followed`` tells whether it was looked at where repetitions may be handed over early, ``repeatable`` whether any step
     may run twice: none overwrites what it or a step before it reads. ``used``: when it ran last.
     """
 
-    __slots__ = ("followed", "fresh", "inputs", "outputs", "plan", "repeatable", "used")
+    __slots__ = ("filled", "followed", "fresh", "inputs", "outputs", "plan", "repeatable", "used")
 
     def __init__(
-        self, plan: Plan, inputs: tuple[int, ...], outputs: tuple[tuple[int, int], ...], fresh: tuple[int, ...]
+        self,
+        plan: Plan,
+        inputs: tuple[int, ...],
+        outputs: tuple[tuple[int, int], ...],
+        fresh: tuple[int, ...],
+        filled: tuple[tuple[int, ...], ...],
     ):
         self.plan = plan
+        self.filled = filled
         self.inputs = inputs
         self.outputs = outputs
         self.fresh = fresh
         self.followed = False
         self.used = 0
         self.repeatable = not plan.temporaries and all(_writes_anew(step, len(inputs)) for step in plan.steps)
+
+    def contents(self, position: int, begun: bool) -> dict[int, int]:
+        """Return which slot every buffer holds when the steps before ``position`` have run; ``begun``: and that one in part."""
+        found = dict(enumerate(self.inputs))
+        for step, slots in zip(self.plan.steps[: position + begun], self.filled, strict=False):
+            if isinstance(step, Copy):
+                found.pop(step.target, None)
+            else:
+                found.update(zip(step.outputs, slots, strict=True))
+        if begun:
+            step = self.plan.steps[position]
+            for each in (step.target,) if isinstance(step, Copy) else step.outputs:
+                found.pop(each, None)
+        return found
 
 
 def _writes_anew(step: Step | Copy, count: int) -> bool:
@@ -149,7 +169,7 @@ class Planner:
                 places.append(self.place[slot])
             outputs[number] = outputs[number].replace(initial=position)
         kernel = kernel.replace(operands=tuple(operands), outputs=tuple(outputs))
-        self.entries.append((kernel, places, [self.place[slot] for slot in item.outputs], item.parameters))
+        self.entries.append((kernel, places, item.outputs, item.parameters))
 
     def _source(self, index: int, item: Finished, number: int, slot: int, taken: set[Place]) -> int | None:
         """Return the slot whose buffer the output takes over, or None for a buffer of its own."""
@@ -189,14 +209,17 @@ def assign_buffers(finished: list[Finished], slots: list[Any], alive: frozenset[
     planner.run()
     fresh, temporaries = planner.number()
     steps: list[Step | Copy] = []
+    filled: list[tuple[int, ...]] = []
     for entry in planner.entries:
         if len(entry) == 3:
             source, target, nbytes = entry
             steps.append(Copy(source.number, target.number, nbytes))
+            filled.append(())
         else:
-            kernel, operands, outputs, parameters = entry
+            kernel, operands, made, parameters = entry
             numbers = tuple(place.number for place in operands)
-            steps.append(Step(kernel, numbers, tuple(place.number for place in outputs), parameters))
+            steps.append(Step(kernel, numbers, tuple(planner.place[slot].number for slot in made), parameters))
+            filled.append(tuple(made))
     outputs = tuple((slot, planner.place[slot].number) for slot in sorted(alive) if not slots[slot].is_leaf)
     plan = Plan(steps, len(planner.inputs) + len(fresh), temporaries)
-    return Scheduled(plan, tuple(planner.inputs), outputs, tuple(fresh))
+    return Scheduled(plan, tuple(planner.inputs), outputs, tuple(fresh), tuple(filled))

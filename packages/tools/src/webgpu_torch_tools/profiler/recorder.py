@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.backend import profiling
-from webgpu_torch_core.backend.interface import Device, Plan
+from webgpu_torch_core.backend.interface import Device
 from webgpu_torch_core.backend.plugins import registry
 from webgpu_torch_core.dispatch.overrides import TorchFunctionMode, close_mode
 from webgpu_torch_core.record.devices import engines
+from webgpu_torch_core.record.runs import Run
 from webgpu_torch_nn.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from .events import DeviceType, FunctionEvent
@@ -190,7 +191,7 @@ class Recorder(TorchFunctionMode, profiling.Observer):
         finally:
             self.end(found)
 
-    def run(self, device: Device, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
+    def advance(self, device: Device, run: Run) -> None:
         """Time a plan and, where the device tells, its kernels."""
         found = self.begin("webgpu_torch::run", "engine")
         found.details["device"] = device.name
@@ -207,9 +208,9 @@ class Recorder(TorchFunctionMode, profiling.Observer):
 
         try:
             if host or self.devices:
-                device.run_timed(plan, externals, parameters, report)
+                device.advance_timed(run, report)
             else:
-                device.run(plan, externals, parameters)
+                device.advance(run)
         finally:
             self.end(found)
 

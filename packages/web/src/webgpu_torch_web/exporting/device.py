@@ -12,7 +12,7 @@ from webgpu_torch_backend_wgpu.memory import Buffer, LongBuffer, Pool
 from webgpu_torch_backend_wgpu.modules import Compiler
 from webgpu_torch_backend_wgpu.program import part_bytes
 from webgpu_torch_backend_wgpu.replay import Prepared, prepare
-from webgpu_torch_core.backend.interface import Plan
+from webgpu_torch_core.backend.interface import Device, Plan
 
 from .errors import ExportError
 
@@ -128,13 +128,20 @@ class ExportDevice(WgpuDevice):
         buffers = [*externals, *[self.pool.take(nbytes) for nbytes in plan.temporaries]]
         first, second = (prepare(plan, each, own=True) for each in (self.compiler, self._by_host))
         self._prepared += first, second
-        self._replay(first, buffers, parameters)
+        self._keep(first, buffers, parameters)
         if first.parameter_buffer is not None:
             # A plan's parameters are the same ones, whichever kernels read them.
             second.parameter_buffer, second.parameter_bytes = first.parameter_buffer, first.parameter_bytes
         self.kept.software = True
-        self._replay(second, buffers, parameters)
+        self._keep(second, buffers, parameters)
         self.kept.software = False
+
+    def _keep(self, prepared: Prepared, buffers: list[AnyBuffer], parameters: Sequence[float | int]) -> None:
+        scratch = [self.pool.take(nbytes) for nbytes in prepared.scratch]
+        recording = self._recording(prepared, buffers, scratch, parameters)
+        self._replay(prepared, recording, [*buffers, *scratch])
+
+    advance, advance_timed = Device.advance, Device.advance_timed
 
     def run_timed(
         self,
