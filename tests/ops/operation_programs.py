@@ -58,9 +58,6 @@ LEFT_OUT = {
     ),
     "`mode` along more than 16 elements, or with NaN": "which of equal elements it finds depends on how PyTorch sorts",
     "which of several equal elements beyond 16 the gradient of `msort` goes to": "PyTorch's sort is not stable there",
-    "`tril_`, `triu_` and `index_put_` into expanded memory": (
-        "PyTorch writes an element several times, and warns of the last; here they are refused as other writes are"
-    ),
     "the gradient of `clamp` by a longer limit": "PyTorch's fails when it is computed",
     "an operand that was overwritten before the backward pass": (
         "what a gradient needs differs: PyTorch may refuse where this library does not"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...ir.dtypes import bool_
 from ...ir.layouts import contiguous_strides
 from ...record.changes import changed_tensor
 from ...record.devices import on_host
@@ -14,17 +15,54 @@ from ...tensors.tensor import Tensor
 from ..common import dtype_title
 from ..contraction.matrix_products import addmm, addmv, baddbmm
 from ..contraction.products import addbmm, addr
+from ..creation.factories import ones
 from ..creation.typed_storage import TypedStorage
 from ..creation.untyped_storage import UntypedStorage
 from ..movement.joining import tril, triu
 from ..movement.views import as_strided
-from .writing import make_in_place
+from .writing import make_in_place, refuse_gradient, without_repeats
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
 
 for _function in (addbmm, addmm, addmv, addr, baddbmm, tril, triu):
     setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_", _function))
+
+
+def _matrices_in_order(batches: Tensor) -> bool:
+    """Return whether the matrices of several dimensions of batches lie one behind the other: others PyTorch writes as a copy."""
+    if batches.ndim < 4:
+        return True
+    expected = batches.shape[-1] * batches.shape[-2]
+    for number, size, stride in list(zip(range(batches.ndim - 2), batches.shape, batches.stride(), strict=False))[::-1]:
+        if not (number == 0 and (stride == 0 or size == 1)):
+            if stride != expected:
+                return False
+            expected *= size
+    return True
+
+
+def _triangle_in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """Return the in-place version of a triangle: what an expanded tensor shows several times is zeroed where any of these is."""
+    write = getattr(Tensor, f"{function.__name__}_")
+
+    def in_place(self: Tensor, diagonal: int = 0) -> Tensor:
+        shown = without_repeats(self)
+        if shown is self or self.ndim < 2 or not _matrices_in_order(self):
+            return write(self, diagonal)
+        repeated = tuple(each for each in (-2, -1) if shown.shape[each] != self.shape[each])
+        outside = function(ones(self.shape[-2:], dtype=bool_, device=self.device), diagonal).logical_not()
+        shown.masked_fill_(outside.any(repeated, True) if repeated else outside, 0)
+        refuse_gradient(self, shown)
+        return self
+
+    in_place.__name__ = in_place.__qualname__ = write.__name__
+    in_place.__doc__ = write.__doc__
+    return in_place
+
+
+Tensor.tril_ = _triangle_in_place(tril)  # type: ignore[attr-defined]
+Tensor.triu_ = _triangle_in_place(triu)  # type: ignore[attr-defined]
 
 
 @operation("composite", namespace="method")

@@ -227,9 +227,10 @@ def refuse_gradient(target: Tensor, shown: Tensor) -> None:
 
 def warn_of_repeats(name: str) -> None:
     """Say that an operation wrote into elements that are shown twice, in PyTorch's words."""
+    example = "tensor[indices] = tensor" if name == "index_put_" else "tensor[mask] = scalar"
     warnings.warn(
         f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This "
-        "also applies to advanced indexing e.g. tensor[mask] = scalar",
+        f"also applies to advanced indexing e.g. {example}",
         stacklevel=5,
     )
 

@@ -10,7 +10,8 @@ from ...ir.layouts import is_dense, layout, wrap_dimension
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor, storage_size
 from ..common import attach, row_major, sizes_from, wide
-from ..in_place.writing import make_in_place
+from ..creation.factories import arange
+from ..in_place.writing import make_in_place, refuse_gradient
 from ..movement.views import as_strided, diagonal, select_dimension
 from ..outputs import into
 from ..reduction.moments import vector_norm
@@ -146,6 +147,17 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     if input.numel() == 0 and index.numel():
         raise IndexError("put_(): Tried to put elements into an empty tensor")
     return input.reshape(-1).index_put((index.reshape(-1),), source.reshape(-1), accumulate).reshape(input.shape)
+
+
+def put_repeated(
+    view: Tensor, shown: Tensor, indices: Sequence[Tensor | None], value: Tensor, accumulate: bool
+) -> None:
+    """Write into a view that shows elements of ``shown`` several times: of an element's values the last one in the order of rows stays."""
+    numbers = arange(shown.numel(), device=view.device).reshape(shown.shape).expand(view.shape)
+    places = numbers[tuple(slice(None) if each is None else each for each in indices)].reshape(-1)
+    elements = shown.reshape(-1).index_put((places,), value.reshape(-1), accumulate)
+    shown.copy_(elements.reshape(shown.shape))
+    refuse_gradient(view, shown)
 
 
 @operation("composite", namespace="method")

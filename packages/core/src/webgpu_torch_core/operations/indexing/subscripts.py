@@ -36,6 +36,7 @@ from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, 
 from .index_checks import Report, check_positions, positions_inside, require_inside
 from .nonzero import chooses, chosen_elements, coordinates, masked_scatter, nonzero_positions
 from .scatter_reductions import scatter_reduce
+from .scattering import put_repeated
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -343,11 +344,9 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
             value = value.squeeze(0)
         view.copy_(value)
         return
-    if _fills(entries, value):
-        # A single mask fills with any one number; elements that are picked are not converted.
-        value = value.to(self.dtype)
-    check_writable(view, needs_gradient(view, value))
-    _put(view, indices, value, accumulate=False)
+    # A single mask fills with any one number; elements that are picked are not converted.
+    fills = _fills(entries, value)
+    _put(view, indices, value.to(self.dtype) if fills else value, False, fills)
 
 
 def _fills(entries: list[Any], value: Tensor) -> bool:
@@ -369,8 +368,11 @@ def _is_index(entry: object) -> bool:
     return isinstance(entry, bool) or (isinstance(entry, Tensor) and (entry.ndim > 0 or entry.dtype.category == 0))
 
 
-def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool) -> None:
-    plain = view
+def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool, fills: bool) -> None:
+    plain, shown = view, without_repeats(view)
+    check_writable(shown, needs_gradient(view, value))
+    if shown is not view:
+        warn_of_repeats("index_put_")
     view, together, first = _joint(view, indices)
     shape, last = view._layout.shape, first + sum(each is not None for each in indices)
     target = (*shape[:first], *together, *shape[last:])
@@ -383,11 +385,16 @@ def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool) -> No
             f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
             f"{list(target)}"
         ) from None
+    if shown is not plain and fills:
+        warn_of_repeats("masked_fill_")
     if value.dtype is not view.dtype:
         raise RuntimeError(
             f"Index put requires the source and destination dtypes match, got {type_title(view)} for the destination "
             f"and {type_title(value)} for the source."
         )
+    if shown is not plain:
+        put_repeated(plain, shown, indices, value, accumulate)
+        return
     chosen, report = _looked_at(plain, indices, together)
     flat, position = _combined(view, [each.expand(together) for each in chosen], first)
     rows = value.reshape((*shape[:first], position.numel(), *shape[last:]))
@@ -411,15 +418,15 @@ def index_put_(self: Tensor, indices: Any, values: Any, accumulate: bool = False
         raise TypeError(f"index_put_(): argument 'indices' must be tuple of Tensors, not {type(indices).__name__}")
     check_leaf(self)
     entries = _expand_subscript(self, tuple(indices))
-    if not accumulate and _fills(entries, values):
+    fills = not accumulate and _fills(entries, values)
+    if fills:
         values = values.to(self.dtype)
     view, found = _apply_basic(self, entries)
     if all(each is None for each in found):
         # Every index was a single position: a plain view is written.
         _ = view.add_(values) if accumulate else view.copy_(values)
         return self
-    check_writable(view, needs_gradient(view, values))
-    _put(view, found, values, accumulate)
+    _put(view, found, values, accumulate, fills)
     return self
 
 
