@@ -18,14 +18,15 @@ LABELS = "abcde"
 @st.composite
 def equations(draw: st.DrawFn) -> tuple[str, list[torch.Tensor]]:
     """Draw an equation and operands, some of them transposed in memory."""
-    sizes = {each: draw(st.integers(2, 3)) for each in LABELS}
+    sizes = {each: draw(st.integers(1, 3)) for each in LABELS}
     count = draw(st.integers(1, 4))
     terms = ["".join(draw(st.permutations(LABELS))[: draw(st.integers(1, 3))]) for _ in range(count)]
     used = sorted(set("".join(terms)))
     result = "".join(draw(st.permutations(used))[: draw(st.integers(0, 4))])
     operands = []
     for each in terms:
-        shape = [sizes[label] for label in each]
+        # A dimension of one element broadcasts.
+        shape = [1 if draw(st.integers(0, 9)) == 9 else sizes[label] for label in each]
         x = torch.arange(1.0, 1 + math.prod(shape)).reshape(shape)
         operands.append(x.transpose(0, -1).contiguous().transpose(0, -1) if draw(st.booleans()) else x)
     return f"{','.join(terms)}->{result}", operands

@@ -80,7 +80,8 @@ def _adaptive_average(input: Tensor, output_size: OutputSize, spatial: int) -> T
     elif window is not None:
         result = window_sum(source, window, 1.0 / math.prod(window.taps))
     else:
-        result = resampled(source, [_averaging_table(size, count) for size, count in zip(sizes, output, strict=True)])
+        tables = [_averaging_table(size, count) for size, count in zip(sizes, output, strict=True)]
+        result = resampled(source, tables, from_zero=True)
     return result.squeeze(0) if alone else result
 
 

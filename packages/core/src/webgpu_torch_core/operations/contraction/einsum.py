@@ -47,10 +47,11 @@ def _single(operand: Tensor, kept: int, count: int) -> Tensor:
 
 def _spread(operand: Tensor, term: list[str], labels: list[str]) -> Tensor:
     """Return a view of an operand with a dimension for every label, of one element where it has none."""
-    view = operand.permute([term.index(each) for each in labels if each in term])
-    for place, each in enumerate(labels):
-        view = view if each in term else view.unsqueeze(place)
-    return view
+    # Missing dimensions come last before the order is made: a dimension of one element has the stride that PyTorch's has.
+    order = [*term, *(each for each in labels if each not in term)]
+    for _ in order[len(term) :]:
+        operand = operand.unsqueeze(-1)
+    return operand.permute([order.index(each) for each in labels])
 
 
 def _arguments(args: tuple[Any, ...]) -> tuple[str, list[Tensor]]:

@@ -88,7 +88,13 @@ Axis = tuple[int, int, bool, bool]
 
 @kernel_cache
 def _resampling_kernel(
-    source: Layout, numel: int, kind: dtype, weight_kind: dtype, first: int, axes: tuple[Axis | None, ...]
+    source: Layout,
+    numel: int,
+    kind: dtype,
+    weight_kind: dtype,
+    first: int,
+    axes: tuple[Axis | None, ...],
+    from_zero: bool,
 ) -> Any:
     """Return the kernel for dimensions from ``first`` on; ``axes`` gives each table's key, None for identity."""
     outer = list(source.shape)
@@ -127,21 +133,23 @@ def _resampling_kernel(
             element = ir.cast(element, weight_kind) * factor
         return element if inside is None else ir.select(inside, element, ir.constant(0, element.dtype))
 
-    return summing_kernel("resample", tuple(operands), kind, tuple(outer), tuple(inner), term)
+    return summing_kernel("resample", tuple(operands), kind, tuple(outer), tuple(inner), term, from_zero=from_zero)
 
 
 @with_complex_rule("resampled")
-def resampled(input: Tensor, tables: Sequence[Table | None]) -> Tensor:
+def resampled(input: Tensor, tables: Sequence[Table | None], from_zero: bool = False) -> Tensor:
     """Return the input with its last dimensions mapped by one table each (None keeps a dimension).
 
-    Tables with weights need floating-point inputs. Differentiable any number of times, at the cost of the transposed map.
+    ``from_zero``: sums begin with 0. Tables with weights need floating-point inputs. Differentiable any number of times, at the cost of the transposed map.
     """
     chosen = [index for index, each in enumerate(tables) if each is not None]
     if math.prod(tables[index].width for index in chosen) > FEW and len(chosen) > 1:  # type: ignore[union-attr]
         # Dimensions that shrink most come first: less is left for the others.
         chosen.sort(key=lambda index: len(tables[index].rows) / max(tables[index].size, 1))  # type: ignore[union-attr]
         for index in chosen:
-            input = resampled(input, [each if number == index else None for number, each in enumerate(tables)])
+            input = resampled(
+                input, [each if number == index else None for number, each in enumerate(tables)], from_zero
+            )
         return input
     first = input.ndim - len(tables)
     shape = (
@@ -156,12 +164,12 @@ def resampled(input: Tensor, tables: Sequence[Table | None]) -> Tensor:
     for each in tables:
         if each is not None:
             operands += each.tensors(input.device, kind)
-    kernel = _resampling_kernel(input._layout, input._storage.value.numel, input.dtype, kind, first, axes)
+    kernel = _resampling_kernel(input._layout, input._storage.value.numel, input.dtype, kind, first, axes, from_zero)
     result = record(kernel, operands, (), (shape,))
     count = len(operands)
 
     def run_backward(grad: Tensor) -> tuple[Any, ...]:
-        back = resampled(grad, [None if each is None else each.transposed() for each in tables])
+        back = resampled(grad, [None if each is None else each.transposed() for each in tables], True)
         return (back, *(None,) * (count - 1))
 
     return attach(result, "ResampleBackward0", operands, run_backward)

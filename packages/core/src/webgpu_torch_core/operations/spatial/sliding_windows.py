@@ -101,11 +101,11 @@ def _coordinates(first: int, count: int) -> list[Any]:
 
 def summing_kernel(
     name: str, operands: tuple[Operand, ...], result: dtype, outer: tuple[int, ...], inner: tuple[int, ...],
-    term: Callable[[list[Any], list[Any]], Any], scaled: bool = False,
+    term: Callable[[list[Any], list[Any]], Any], scaled: bool = False, from_zero: bool = False,
 ) -> Pointwise | RowProgram:  # fmt: skip
     """Return the kernel storing, for every coordinate of ``outer``, the sum of ``term(coordinates, taps)`` over ``inner``.
 
-    ``scaled`` multiplies the sum by a run-time number.
+    ``scaled`` multiplies the sum by a run-time number. ``from_zero``: the sum begins with 0, so that one of -0 is 0.
     """
     compute = compute_dtype(result)
     parameters = (compute,) if scaled else ()
@@ -113,7 +113,7 @@ def summing_kernel(
     strides = contiguous_strides(outer)
     places = _coordinates(0, len(outer))
     if number_of_elements(inner) <= UNROLLED:
-        total: Any = None
+        total: Any = ir.constant(0, compute) if from_zero and compute.category == 2 else None
         for tap in _all_taps(inner):
             value = ir.cast(term(places, list(tap)), compute)
             total = value if total is None else total + value
@@ -170,7 +170,7 @@ def _overlap_kernel(source: Layout, numel: int, kind: dtype, window: Window, siz
         return _guarded(inside, element, kind)
 
     outer = (*source.shape[:2], *sizes)
-    return summing_kernel("overlapping_sum", (Operand(kind, numel),), kind, outer, window.taps, term)
+    return summing_kernel("overlapping_sum", (Operand(kind, numel),), kind, outer, window.taps, term, from_zero=True)
 
 
 @with_complex_rule("patches")
@@ -207,7 +207,7 @@ def _window_sum_kernel(source: Layout, numel: int, kind: dtype, window: Window, 
         return _guarded(inside, element, kind)
 
     outer = (*source.shape[:2], *window.output)
-    return summing_kernel("window_sum", (Operand(kind, numel),), kind, outer, window.taps, term, scaled)
+    return summing_kernel("window_sum", (Operand(kind, numel),), kind, outer, window.taps, term, scaled, True)
 
 
 def window_sum(input: Tensor, window: Window, scale: float | None = None) -> Tensor:
