@@ -90,7 +90,8 @@ def test_operations_by_name(device: str) -> None:
     assert aten.add.Tensor(x, x).tolist() == (x + x).tolist()
     assert aten.slice(x, 1, 0, 3, 2).tolist() == [[0, 2], [3, 5]]
     assert aten.slice.Tensor(x, -1, 1).tolist() == [[1, 2], [4, 5]]
-    assert repr(aten.add.Tensor) == "aten.add.Tensor"
+    assert str(aten.add.Tensor) == "aten.add.Tensor"
+    assert repr(aten.add.Tensor) == "<OpOverload(op='aten.add', overload='Tensor')>"
     with pytest.raises(AttributeError, match="no_such"):
         _ = aten.no_such
 

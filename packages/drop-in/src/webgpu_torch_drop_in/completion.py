@@ -9,7 +9,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from webgpu_torch.library import AtenOperation, Namespace
+from webgpu_torch._ops import OpOverloadPacket
+from webgpu_torch.library import Namespace
 
 from . import records, stubs
 from .records import Content
@@ -130,9 +131,9 @@ class CompleteNamespace(Namespace):
 
 
 @functools.cache
-def missing_operation(namespace: str, name: str) -> AtenOperation:
+def missing_operation(namespace: str, name: str) -> OpOverloadPacket:
     """Return what stands for an operation of ``torch.ops`` that is not here."""
-    return AtenOperation(name, stubs.function(f"torch.ops.{namespace}.{name}"))
+    return OpOverloadPacket(name, stubs.function(f"torch.ops.{namespace}.{name}"), namespace)
 
 
 def complete_class(ours: type, path: str, content: Content) -> None:

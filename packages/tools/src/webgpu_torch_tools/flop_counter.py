@@ -12,7 +12,8 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
-from webgpu_torch.library import AtenOperation, ops
+from webgpu_torch._ops import OpOverloadPacket
+from webgpu_torch.library import ops
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.overrides import PATHS, TorchFunctionMode, close_mode
 
@@ -24,7 +25,7 @@ __all__ = [
 
 Shape: TypeAlias = Sequence[int]
 Formula: TypeAlias = Callable[..., int]
-Counts: TypeAlias = dict[AtenOperation, int]
+Counts: TypeAlias = dict[OpOverloadPacket, int]
 Arguments: TypeAlias = tuple[Any, ...]
 Named: TypeAlias = dict[str, Any]
 Result: TypeAlias = Any
@@ -52,10 +53,10 @@ def sdpa_flop_count(query_shape: Shape, key_shape: Shape, value_shape: Shape) ->
 
 
 #: formulas that :func:`register_flop_formula` added, by operation
-flop_registry: dict[AtenOperation, Formula] = {}
+flop_registry: dict[OpOverloadPacket, Formula] = {}
 
 
-def register_flop_formula(targets: AtenOperation | Sequence[AtenOperation]) -> Callable[[Formula], Formula]:
+def register_flop_formula(targets: OpOverloadPacket | Sequence[OpOverloadPacket]) -> Callable[[Formula], Formula]:
     """Return a decorator: a function of the arguments, shapes in the place of tensors, and of ``out_shape`` counts operations.
 
     Args:
@@ -63,7 +64,7 @@ def register_flop_formula(targets: AtenOperation | Sequence[AtenOperation]) -> C
     """
 
     def register(formula: Formula) -> Formula:
-        for each in [targets] if isinstance(targets, AtenOperation) else targets:
+        for each in [targets] if isinstance(targets, OpOverloadPacket) else targets:
             flop_registry[each] = formula
         return formula
 
@@ -71,9 +72,9 @@ def register_flop_formula(targets: AtenOperation | Sequence[AtenOperation]) -> C
 
 
 @functools.cache
-def _operation(name: str) -> AtenOperation:
+def _operation(name: str) -> OpOverloadPacket:
     """Return what counts are kept by; PyTorch's name serves, too, where the operation is not one of its own here."""
-    return getattr(ops.aten, name, None) or AtenOperation(name, _not_callable)
+    return getattr(ops.aten, name, None) or OpOverloadPacket(name, _not_callable)
 
 
 def _not_callable(*_: object, **__: object) -> None:
@@ -164,7 +165,7 @@ class FlopCounterMode(TorchFunctionMode):
     """
 
     def __init__(
-        self, mods: object = None, depth: int = 2, display: bool = True, custom_mapping: Mapping[AtenOperation, Formula] | None = None
+        self, mods: object = None, depth: int = 2, display: bool = True, custom_mapping: Mapping[OpOverloadPacket, Formula] | None = None
     ) -> None:  # fmt: skip
         del mods
         self.flop_counts: defaultdict[str, Counts] = defaultdict(lambda: defaultdict(int))
@@ -210,7 +211,7 @@ class FlopCounterMode(TorchFunctionMode):
         with _Reopened(self):
             return inner(*args, **kwargs)
 
-    def _formula(self, path: str | None) -> AtenOperation | None:
+    def _formula(self, path: str | None) -> OpOverloadPacket | None:
         if not self.flop_registry or path is None:
             return None
         operation = getattr(ops.aten, path.rpartition(".")[2].strip("_"), None)
@@ -230,7 +231,7 @@ class FlopCounterMode(TorchFunctionMode):
 
             result.grad_fn.register_hook(count)
 
-    def _add(self, operation: AtenOperation, count: int, parents: set[str]) -> None:
+    def _add(self, operation: OpOverloadPacket, count: int, parents: set[str]) -> None:
         for each in set(parents):
             self.flop_counts[each][operation] += count
 

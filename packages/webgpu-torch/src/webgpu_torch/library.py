@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any
 
 from webgpu_torch_core import Tensor, is_autocast_enabled
 from webgpu_torch_core.autograd import Function
+
+from ._ops.implementations import operation
 
 #: Keys under which PyTorch looks for an operation's function, whatever the device of its arguments.
 _COMPOSED = ("CompositeExplicitAutograd", "CompositeImplicitAutograd", "CompositeExplicitAutogradNonFunctional")
@@ -235,62 +236,6 @@ def register_autograd(
     _find(op).register_autograd(backward, setup_context=setup_context)
 
 
-class AtenOperation:
-    """One of PyTorch's own operations under ``torch.ops.aten``; each of its overloads is the one function."""
-
-    def __init__(self, name: str, function: Callable[..., object], overload: str = "") -> None:
-        self.__name__ = name
-        self._function, self._overload = function, overload
-
-    def __call__(self, *args: object, **kwargs: object) -> object:
-        return self._function(*args, **kwargs)
-
-    def __getattr__(self, overload: str) -> AtenOperation:
-        if overload.startswith("_") or self._overload:
-            raise AttributeError(overload)
-        # Kept, because programs use operations as keys.
-        made = self.__dict__[overload] = AtenOperation(self.__name__, self._function, overload)
-        return made
-
-    def __repr__(self) -> str:
-        return f"aten.{self.__name__}" + (f".{self._overload}" if self._overload else "")
-
-
-def _slice(input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Any:
-    """Return the view ``input[start:end:step]`` along a dimension."""
-    dim += input.ndim if dim < 0 else 0
-    return input[(slice(None),) * dim + (slice(start, end, step),)]
-
-
-def _to_copy(input: Any, *, dtype: Any = None, device: Any = None, non_blocking: bool = False, **_: object) -> Any:
-    """Return a copy with another type or on another device."""
-    return input.to(
-        input.device if device is None else device, dtype or input.dtype, non_blocking=non_blocking, copy=True
-    )
-
-
-@functools.cache
-def _aten(name: str) -> AtenOperation:
-    """Return an operation of ``torch.ops.aten``: a function or method of the same name that this library has.
-
-    Raises:
-        AttributeError: there is none.
-    """
-    from webgpu_torch_nn.functional import native
-
-    import webgpu_torch
-    from webgpu_torch.nn import functional
-
-    own = {"slice": _slice, "_to_copy": _to_copy}.get(name)
-    if own is not None:
-        return AtenOperation(name, own)
-    for place in (webgpu_torch, native, webgpu_torch.Tensor, functional):
-        found = getattr(place, name, None)
-        if callable(found) and not isinstance(found, type):
-            return AtenOperation(name, found)
-    raise AttributeError(f"'torch.ops.aten' has no operation '{name}'")
-
-
 class Namespace:
     """A namespace of ``torch.ops``: custom operations, and PyTorch's own under ``aten``, as attributes."""
 
@@ -301,7 +246,10 @@ class Namespace:
         if name.startswith("__"):
             raise AttributeError(name)
         if self._path == "aten" and f"aten::{name}" not in _operations:
-            return _aten(name)
+            found = operation(name)
+            if found is None:
+                raise AttributeError(f"'torch.ops.aten' has no operation '{name}'")
+            return found
         if f"{self._path}::{name}" not in _operations:
             raise AttributeError(f"'torch.ops.{self._path}' has no operation '{name}'")
         return _operations[f"{self._path}::{name}"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from webgpu_torch_core.dispatch.below import EnableReentrantDispatch as enable_reentrant_dispatch
 from webgpu_torch_core.dispatch.overridden_members import properties
 from webgpu_torch_core.dispatch.overrides import PATHS
 from webgpu_torch_core.dispatch.overrides import BaseTorchFunctionMode as BaseTorchFunctionMode
-from webgpu_torch_core.dispatch.overrides import EnableTorchFunction as enable_reentrant_dispatch
 from webgpu_torch_core.dispatch.overrides import TorchFunctionMode as TorchFunctionMode
 from webgpu_torch_core.dispatch.overrides import get_default_nowrap_functions as get_default_nowrap_functions
 from webgpu_torch_core.dispatch.overrides import handle_torch_function as handle_torch_function

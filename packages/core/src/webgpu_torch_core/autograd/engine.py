@@ -8,9 +8,9 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..dispatch.registry import OPERATIONS
 from ..operations.in_place.writing import summed
 from ..operations.indexing.parts import place_of_part
-from ..operations.movement.joining import stack
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, running
 from ..tensors.tensor import Tensor
@@ -373,6 +373,11 @@ def grad(
                 "allow_unused=True if this is the desired behavior."
             )
     return tuple(results)
+
+
+def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
+    """Return tensors along a new dimension, whatever their classes."""
+    return OPERATIONS["stack"].function(tensors, dim)
 
 
 def _batched(

@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..operations.creation.ranges import eye
-from ..operations.movement.joining import stack
 from ..record.grad_mode import enable_grad
 from ..tensors.tensor import Tensor
-from .engine import grad
+from .engine import grad, stack
 
 OUTPUTS = "outputs of the user-provided function"
 
@@ -73,7 +72,9 @@ def _detached(values: Any, create_graph: bool) -> Any:
 def _require(values: Sequence[Any], kind: str, strict: bool) -> None:
     if strict:
         for index, each in enumerate(values):
-            if each is None or not each.requires_grad:
+            if each is None:
+                raise RuntimeError(_MISSING["back"].format(index))
+            if not each.requires_grad:
                 raise RuntimeError(_INDEPENDENT[kind].format(index))
 
 

@@ -10,10 +10,9 @@ from typing import Any
 from ..dispatch.registry import OPERATIONS
 from ..operations.complex.views import view_as_real
 from ..operations.creation.ranges import eye
-from ..operations.movement.joining import stack
 from ..record.grad_mode import enable_grad
 from ..tensors.tensor import Tensor
-from .engine import Pass, grad
+from .engine import Pass, grad, stack
 from .forward_ad import dual_level, make_dual, unpack_dual
 
 

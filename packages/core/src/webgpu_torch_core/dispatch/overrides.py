@@ -15,6 +15,7 @@ from ..record.context import context
 from ..tensors.tensor import Tensor
 from .argument_types import options_of, overloads_of
 from .autocast import follows_rule
+from .below import UNANSWERED, Below, notice_answering
 from .deprecated_overloads import modern_arguments
 from .direct import DIRECT, PLAIN
 from .numpy_names import other_names
@@ -224,7 +225,9 @@ def notice_class(kind: type) -> None:
     Libraries define classes that most programs make no objects of: those cost nothing.
     """
     global _active, _lasting
-    if not _lasting and _overrides(kind):
+    if (Below.lasting and _lasting) or kind in PLAIN:
+        return
+    if notice_answering(kind) or (not _lasting and _overrides(kind)):
         with _lock:
             _active = _lasting = True
             _notify(True)
@@ -357,7 +360,11 @@ def _otherwise(
 def _called(
     call: Callable[..., object], function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> object:
-    """Return the answer to a call that nothing overrides."""
+    """Return the answer to a call that nothing overrides: of a class or a mode that answers operations, or what it computes."""
+    if Below.active:
+        answer = Below.answer(call, function, args, kwargs)
+        if answer is not UNANSWERED:
+            return answer
     overloads = overloads_of(function, PATHS.get(call, ""))
     try:
         if overloads is not None:

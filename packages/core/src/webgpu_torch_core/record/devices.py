@@ -97,9 +97,18 @@ class MetaEngine:
     name = META
     reports = False
     maximum_bindings = 1 << 30
+    #: whether operations on its values have values
+    computes = True
+
+
+class _NoEngine(MetaEngine):
+    """Stands where an engine would be for tensors whose classes answer their operations: nothing else may."""
+
+    computes = False
 
 
 meta_engine = MetaEngine()
+no_engine = _NoEngine()
 
 
 def engine_for(place: device) -> Any:

@@ -115,6 +115,11 @@ class MetaValue:
     __slots__ = ("dtype", "engine", "numel", "owner")
 
     def __init__(self, engine: MetaEngine, dtype: dtype, numel: int) -> None:
+        if not engine.computes:
+            raise NotImplementedError(
+                "an operation on a tensor without elements did not reach its class (__torch_dispatch__): it is not written with "
+                "public functions here; call those that it is made of"
+            )
         self.engine = engine
         self.dtype = dtype
         self.numel = numel

@@ -315,11 +315,11 @@ class Tensor(TensorKinds, TensorMethods):
             # What else holds the gradient must not see later sums: only what nobody does is kept as it is.
             if recording.enabled:
                 self._grad = gradient.clone()
-            elif gradient.is_sparse:
+            elif gradient.is_sparse or isinstance(gradient._storage.value, MetaValue):
                 self._grad = gradient.detach()
             else:
                 self._grad = writing.owned(gradient.detach(), self._layout, alone)
-        elif recording.enabled or self._grad.is_sparse:
+        elif recording.enabled or self._grad.is_sparse or isinstance(self._grad._storage.value, MetaValue):
             self._grad = writing.summed(self._grad, gradient)
         else:
             self._grad.add_(gradient.detach())

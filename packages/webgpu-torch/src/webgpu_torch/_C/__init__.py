@@ -15,6 +15,9 @@ from webgpu_torch_core.api.kernel_switches import (
 from webgpu_torch_core.api.kernel_switches import (
     set_deterministic_fill_uninitialized_memory as _set_deterministic_fill_uninitialized_memory,
 )
+from webgpu_torch_core.dispatch.below import DisableTorchDispatch as _DisableTorchDispatch
+from webgpu_torch_core.dispatch.below import disabled_dispatch as _disabled_torch_dispatch_impl
+from webgpu_torch_core.dispatch.below import dispatch_modes
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunction as DisableTorchFunction
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from webgpu_torch_core.func.batching import current_level
@@ -56,8 +59,14 @@ def _are_functorch_transforms_active() -> bool:
     return current_level() > 0
 
 
-class _DisableTorchDispatch(contextlib.nullcontext[None]):
-    """A block in which classes' ``__torch_dispatch__`` is not asked, which it never is."""
+def _len_torch_dispatch_stack() -> int:
+    """Return how many modes that answer operations are open in this thread."""
+    return len(dispatch_modes())
+
+
+def _get_dispatch_stack_at(ind: int) -> Any:
+    """Return an open mode that answers operations by its place, the outermost first."""
+    return dispatch_modes()[ind]
 
 
 #: whether operations are to warn that have no rule for batches: all have one

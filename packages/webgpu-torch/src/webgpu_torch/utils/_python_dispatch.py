@@ -1,8 +1,58 @@
-"""The few names of ``torch.utils._python_dispatch`` that libraries ask; no tensor of this library wraps others."""
+"""``torch.utils._python_dispatch``: modes that answer operations, and what classes that do are asked."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.dispatch.below import dispatch_modes as _get_current_dispatch_mode_stack
+from webgpu_torch_core.dispatch.below import pop_mode as _pop_mode
+from webgpu_torch_core.dispatch.below import push_mode as _push_mode
+from webgpu_torch_core.dispatch.overrides import count_modes as _count_modes
+
+
+class TorchDispatchMode:
+    """A region in which every operation goes to :meth:`__torch_dispatch__`, whatever its arguments.
+
+    Inside its own handler a mode is closed, so that the handler may call the operation it was given.
+    """
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Answer an operation.
+
+        Raises:
+            NotImplementedError: the subclass does not define it.
+        """
+        raise NotImplementedError
+
+    def __enter__(self) -> Any:
+        _count_modes(1)
+        _push_mode(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _pop_mode()
+        _count_modes(-1)
+
+    @classmethod
+    def push(cls, *args: Any, **kwargs: Any) -> Any:
+        """Return a mode, for ``with``."""
+        return cls(*args, **kwargs)
+
+
+class BaseTorchDispatchMode(TorchDispatchMode):
+    """A mode that lets every operation through."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the operation."""
+        del types
+        return func(*args, **(kwargs or {}))
+
+
+def _get_current_dispatch_mode() -> Any:
+    """Return the innermost open mode, None if there is none."""
+    return (_get_current_dispatch_mode_stack() or [None])[-1]
 
 
 def is_traceable_wrapper_subclass(t: object) -> bool:
@@ -22,3 +72,22 @@ def _takes_apart(kind: type) -> bool:
 def _declared(kind: type, name: str) -> object:
     found = getattr(kind, name, None)
     return None if getattr(found, "is_stub", False) else found
+
+
+def transform_subclass(
+    t: Any, callback: Callable[[str, Any], Any], outer_size: Any = None, outer_stride: Any = None
+) -> Any:
+    """Return a tensor of the same class made of what ``callback(name, inner)`` makes of the tensors it is taken apart into."""
+    names, context = t.__tensor_flatten__()
+    made = {name: callback(name, getattr(t, name)) for name in names}
+    size = t.size() if outer_size is None else outer_size
+    stride = t.stride() if outer_stride is None else outer_stride
+    return type(t).__tensor_unflatten__(made, context, size, stride)
+
+
+def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+    """Return a handler's result; of an operation that writes into an argument, that argument."""
+    for argument, value in zip(func._schema.arguments, args, strict=False):
+        if argument.is_write and len(func._schema.returns) == 1:
+            return value
+    return kwargs["out"] if kwargs and "out" in kwargs else out

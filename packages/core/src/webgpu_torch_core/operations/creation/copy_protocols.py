@@ -84,6 +84,11 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     found = memo.get(id(self))
     if found is not None:
         return found
+    if not getattr(self._engine, "computes", True):
+        # Its class knows what it holds.
+        copied = memo[id(self)] = self.detach().clone()
+        copied._requires_grad = self._requires_grad
+        return copied
     source = self.detach()
     storage_copy = memo.get(id(self._storage))
     if storage_copy is None:

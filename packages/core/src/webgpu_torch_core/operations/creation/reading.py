@@ -33,6 +33,8 @@ def read_numbers(self: Tensor) -> list[Any]:
 def read_bytes(self: Tensor) -> bytearray:
     """Return all elements in row-major order as the host's bytes."""
     value, size = self._storage.value, self.dtype.itemsize
+    if isinstance(value, MetaValue) and not self.is_meta:
+        raise RuntimeError(f"a {type(self).__name__} holds no elements itself: its class answers its operations")
     little = value.numel * value.dtype.itemsize <= LITTLE and self._layout.numel * size <= LITTLE
     if little and not (self.is_meta or is_whole(self)):
         # No kernel gathers a few elements faster than they are read with what lies between them.
@@ -207,7 +209,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     pair = complex128 if default_float[0] is float64 else complex64
     own = kind not in ("Tensor", "Parameter")
     text = format_tensor(
-        None if self.is_meta else read_numbers(self), self.dtype, tuple(self._layout.shape),
+        None if isinstance(self._storage.value, MetaValue) else read_numbers(self), self.dtype, tuple(self._layout.shape),
         requires_grad=self._requires_grad, grad_fn_name=_maker(self), device=shown,
         is_default_dtype=self.dtype in (default_float[0], pair, int64, bool_),
         contents=tensor_contents, prefix=f"{kind}(" if own else "tensor(",

@@ -1,0 +1,186 @@
+"""``__torch_dispatch__``: operations that go to the classes of their tensors, or to a mode, after ``__torch_function__``.
+
+Which operations PyTorch has, and what each call means in its terms, is known a few floors above: :attr:`Below.answer`.
+While no object of such a class was made and no mode is open, nobody looks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ..record.context import context
+from ..tensors.tensor import Tensor
+
+#: what :attr:`Below.answer` returns for calls that are no operation, such as the reading of a size
+UNANSWERED = object()
+
+
+class _DisabledDispatch:
+    """What a class has as ``__torch_dispatch__`` whose operations are computed, as :class:`torch.Tensor`."""
+
+    __name__ = "_disabled_torch_dispatch_impl"
+
+    def __call__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call the operation, past all classes."""
+        del types
+        with DisableTorchDispatch():
+            return func(*args, **(kwargs or {}))
+
+
+disabled_dispatch = _DisabledDispatch()
+Tensor.__torch_dispatch__ = disabled_dispatch  # type: ignore[attr-defined]
+
+
+class Below:
+    """What all threads share.
+
+    Attributes:
+        active: whether an object of a class that answers was made, or a mode is open.
+        answer: given a public function, what it is without overriding, and its arguments, returns the answer of a mode or of a
+            class; :data:`UNANSWERED` where nobody is to be asked.
+    """
+
+    active = False
+    lasting = False
+    modes = 0
+    answer: Callable[[Any, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any] = staticmethod(
+        lambda *_: UNANSWERED
+    )
+
+
+_lock = threading.Lock()
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.modes: list[Any] = []
+        self.off = False
+        #: whether gradients were recorded where the innermost handler was called
+        self.recorded: list[bool] = []
+
+
+_state = _State()
+
+
+class DisableTorchDispatch:
+    """A region in which operations are computed whatever the classes of their tensors, and no mode is asked."""
+
+    def __init__(self) -> None:
+        self._before: list[Any] = []
+
+    def __enter__(self) -> None:
+        self._before.append((_state.off, _state.modes))
+        _state.off, _state.modes = True, []
+
+    def __exit__(self, *_: object) -> None:
+        _state.off, _state.modes = self._before.pop()
+
+
+class EnableReentrantDispatch:
+    """A region inside of a handler in which gradients are recorded as they were where the operation was called."""
+
+    def __init__(self) -> None:
+        self._before: list[bool] = []
+
+    def __enter__(self) -> None:
+        self._before.append(context.enabled)
+        if _state.recorded:
+            context.enabled = _state.recorded[-1]
+
+    def __exit__(self, *_: object) -> None:
+        context.enabled = self._before.pop()
+
+
+def answers(kind: type) -> bool:
+    """Return whether a class answers operations itself."""
+    handler = getattr(kind, "__torch_dispatch__", disabled_dispatch)
+    if handler is disabled_dispatch or handler is None:
+        return False
+    # PyTorch's own tensors, to be converted here, have one too.
+    return getattr(handler, "__name__", "") != "_disabled_torch_dispatch_impl"
+
+
+def notice_answering(kind: type) -> bool:
+    """Look for objects of classes that answer from now on, if a class of which there is an object does; return whether."""
+    if not answers(kind):
+        return False
+    with _lock:
+        Below.active = Below.lasting = True
+    return True
+
+
+def push_mode(mode: Any) -> None:
+    """Open a mode in this thread."""
+    _state.modes.append(mode)
+    with _lock:
+        Below.modes += 1
+        Below.active = True
+
+
+def pop_mode() -> Any:
+    """Close this thread's innermost mode and return it."""
+    mode = _state.modes.pop()
+    with _lock:
+        Below.modes -= 1
+        Below.active = Below.lasting or Below.modes > 0
+    return mode
+
+
+def dispatch_modes() -> list[Any]:
+    """Return the modes that are open in this thread, the innermost last."""
+    return list(_state.modes)
+
+
+def holders(values: Iterable[Any]) -> list[Any]:
+    """Return one tensor of each class that answers: subclasses before their superclasses, else from left to right."""
+    found: list[Any] = []
+    if not _state.off and Below.lasting:
+        for value in values:
+            kind = type(value)
+            if kind is Tensor or not isinstance(value, Tensor) or not answers(kind):
+                continue
+            if all(type(other) is not kind for other in found):
+                place = next((index for index, other in enumerate(found) if issubclass(kind, type(other))), len(found))
+                found.insert(place, value)
+    return found
+
+
+def ask(operation: Any, found: Sequence[Any], args: Any, kwargs: Any) -> Any:
+    """Return the first answer of the innermost mode and of tensors whose classes answer, and record no gradient of it.
+
+    Raises:
+        TypeError: nobody answered.
+    """
+    types = tuple(type(each) for each in found)
+    saved = context.enabled
+    _state.recorded.append(saved)
+    # What holds plain tensors only may record their gradients itself; other tensors get theirs afterwards.
+    context.enabled = saved and not found
+    try:
+        return _first_answer(operation, found, types, args, kwargs)
+    finally:
+        context.enabled = saved
+        _state.recorded.pop()
+
+
+def _first_answer(operation: Any, found: Sequence[Any], types: tuple[type, ...], args: Any, kwargs: Any) -> Any:
+    modes = _state.modes
+    if modes:
+        mode = modes.pop()
+        try:
+            result = mode.__torch_dispatch__(operation, types, args, kwargs)
+        finally:
+            modes.append(mode)
+        if result is not NotImplemented:
+            return result
+    for each in found:
+        result = type(each).__torch_dispatch__(operation, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+    asked = "".join(f"\n  - mode object {each!r}" for each in modes[-1:])
+    asked += "".join(f"\n  - tensor subclass {each!r}" for each in types)
+    raise TypeError(
+        f"Multiple dispatch failed for 'torch.ops.{operation}'; all __torch_dispatch__ handlers returned NotImplemented:\n{asked}"
+    )

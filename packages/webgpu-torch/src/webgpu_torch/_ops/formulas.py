@@ -1,0 +1,188 @@
+"""Gradients of the operations that networks are mostly made of, written with other operations.
+
+A formula is called with what saves a tensor and with the overload's arguments, before the overload is; it returns a function
+from the result's gradient to those of the tensors among the arguments, in their order. The formulas are those of PyTorch's
+``derivatives.yaml``, for real tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from webgpu_torch_core import Tensor
+
+Save: TypeAlias = Callable[[Any], Callable[[], Any]]
+Backward: TypeAlias = Callable[[Any], list[Any]]
+
+
+def _fitted(gradient: Any, shape: Sequence[int], dtype: Any) -> Any:
+    """Return a gradient for what was repeated and converted."""
+    if tuple(gradient.shape) != tuple(shape):
+        extra = gradient.dim() - len(shape)
+        dims = list(range(extra))
+        dims += [extra + place for place, size in enumerate(shape) if size == 1 and gradient.shape[extra + place] != 1]
+        gradient = gradient.sum(dims, keepdim=True) if dims else gradient
+        gradient = gradient.reshape(tuple(shape)) if extra else gradient
+    return gradient if gradient.dtype is dtype else gradient.to(dtype)
+
+
+def _of(value: Any) -> tuple[Any, Any]:
+    return (tuple(value.shape), value.dtype) if isinstance(value, Tensor) else ((), None)
+
+
+def _pair(first: Any, second: Any, forward: Callable[[Any], Any], other: Callable[[Any], Any]) -> Backward:
+    """Return the backward of an operation on two operands, of which the second may be a number."""
+    ours, theirs = _of(first), _of(second)
+
+    def backward(gradient: Any) -> list[Any]:
+        found = [_fitted(forward(gradient), *ours)] if ours[1] is not None else []
+        return [*found, _fitted(other(gradient), *theirs)] if theirs[1] is not None else found
+
+    return backward
+
+
+def _add(save: Save, first: Any, second: Any, *, alpha: Any = 1) -> Backward:
+    del save
+    return _pair(first, second, lambda g: g, lambda g: g if alpha == 1 else g * alpha)
+
+
+def _sub(save: Save, first: Any, second: Any, *, alpha: Any = 1) -> Backward:
+    del save
+    return _pair(first, second, lambda g: g, lambda g: -g if alpha == 1 else g * -alpha)
+
+
+def _factor(save: Save, value: Any) -> Callable[[], Any]:
+    return save(value) if isinstance(value, Tensor) else lambda: value
+
+
+def _mul(save: Save, first: Any, second: Any) -> Backward:
+    left, right = _factor(save, first), _factor(save, second)
+    return _pair(first, second, lambda g: g * right(), lambda g: g * left())
+
+
+def _div(save: Save, first: Any, second: Any) -> Backward:
+    left, right = _factor(save, first), _factor(save, second)
+    return _pair(first, second, lambda g: g / right(), lambda g: -g * ((left() / right()) / right()))
+
+
+def _neg(save: Save, self: Any) -> Backward:
+    del save, self
+    return lambda g: [-g]
+
+
+def _product(save: Save, first: Any, second: Any) -> Backward:
+    left, right = save(first), save(second)
+    ours, theirs = first.dtype, second.dtype
+    return lambda g: [(g @ right().mT).to(ours), (left().mT @ g).to(theirs)]
+
+
+def _addmm(save: Save, bias: Any, first: Any, second: Any, *, beta: Any = 1, alpha: Any = 1) -> Backward:
+    place, product = _of(bias), _product(save, first, second)
+
+    def backward(g: Any) -> list[Any]:
+        scaled = g if alpha == 1 else g * alpha
+        return [_fitted(g if beta == 1 else g * beta, *place), *product(scaled)]
+
+    return backward
+
+
+def _t(save: Save, self: Any) -> Backward:
+    del save, self
+    return lambda g: [g.t()]
+
+
+def _transpose(save: Save, self: Any, dim0: int, dim1: int) -> Backward:
+    del save, self
+    return lambda g: [g.transpose(dim0, dim1)]
+
+
+def _permute(save: Save, self: Any, dims: Sequence[int]) -> Backward:
+    del save
+    count = self.dim()
+    places = [dim % count for dim in dims]
+    return lambda g: [g.permute(tuple(places.index(dim) for dim in range(count)))]
+
+
+def _reshaped(save: Save, self: Any, *_: Any, **__: Any) -> Backward | None:
+    del save
+    shape = tuple(self.shape)
+    # A view may be of another type, too.
+    return None if _ and not isinstance(_[0], list | tuple | int) else lambda g: [g.reshape(shape)]
+
+
+def _repeated(save: Save, self: Any, *_: Any, **__: Any) -> Backward:
+    del save
+    place = _of(self)
+    return lambda g: [_fitted(g, *place)]
+
+
+def _same(save: Save, self: Any, **_: Any) -> Backward:
+    del save, self
+    return lambda g: [g]
+
+
+def _to_copy(save: Save, self: Any, **_: Any) -> Backward:
+    del save
+    dtype, device = self.dtype, self.device
+    return lambda g: [g.to(device, dtype)]
+
+
+def _copied(save: Save, self: Any, source: Any, non_blocking: bool = False) -> Backward:
+    del save, non_blocking
+    return _pair(self, source, lambda g: g * 0, lambda g: g)
+
+
+def _filled(save: Save, self: Any, value: Any) -> Backward:
+    del save
+    return _pair(self, value, lambda g: g * 0, lambda g: g)
+
+
+def _sum(save: Save, self: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Backward:
+    del save, dtype
+    shape, kind = tuple(self.shape), self.dtype
+
+    def backward(g: Any) -> list[Any]:
+        dims = range(len(shape)) if not dim else sorted(each % len(shape) for each in dim) if shape else ()
+        if not keepdim:
+            for each in dims:
+                g = g.unsqueeze(each)
+        return [(g if g.dtype is kind else g.to(kind)).expand(shape)]
+
+    return backward
+
+
+def _mean(save: Save, self: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Backward:
+    total, shape = _sum(save, self, dim, keepdim), self.shape
+    count = 1
+    for each in dim or range(len(shape)) if shape else ():
+        count *= shape[each]
+    del dtype
+    return lambda g: [each / count for each in total(g)]
+
+
+def _elementwise(slope: Callable[[Any, Any], Any]) -> Callable[..., Backward]:
+    def formula(save: Save, self: Any) -> Backward:
+        kept = save(self)
+        return lambda g: [slope(g, kept())]
+
+    return formula
+
+
+def _pow(save: Save, self: Any, exponent: Any) -> Backward:
+    kept = save(self)
+    return lambda g: [g * (exponent * kept() ** (exponent - 1)) if exponent else g * 0]
+
+
+FORMULAS: dict[str, Callable[..., Backward | None]] = {
+    "add.Tensor": _add, "add_.Tensor": _add, "sub.Tensor": _sub, "sub_.Tensor": _sub, "mul.Tensor": _mul, "div.Tensor": _div,
+    "copy_.default": _copied, "fill_.Scalar": _filled, "fill_.Tensor": _filled, "neg.default": _neg, "mm.default": _product, "bmm.default": _product, "addmm.default": _addmm, "t.default": _t,
+    "transpose.int": _transpose, "permute.default": _permute, "view.default": _reshaped, "_unsafe_view.default": _reshaped,
+    "unsqueeze.default": _reshaped, "squeeze.default": _reshaped, "squeeze.dim": _reshaped, "squeeze.dims": _reshaped,
+    "expand.default": _repeated, "alias.default": _same, "clone.default": _same, "_to_copy.default": _to_copy,
+    "sum.default": _sum, "sum.dim_IntList": _sum, "mean.default": _mean, "mean.dim": _mean, "pow.Tensor_Scalar": _pow,
+    "relu.default": _elementwise(lambda g, x: g * (x > 0)), "exp.default": _elementwise(lambda g, x: g * x.exp()),
+    "log.default": _elementwise(lambda g, x: g / x), "sin.default": _elementwise(lambda g, x: g * x.cos()),
+    "cos.default": _elementwise(lambda g, x: g * -x.sin()), "tanh.default": _elementwise(lambda g, x: g * (1 - x.tanh() ** 2)),
+    "sigmoid.default": _elementwise(lambda g, x: g * (x.sigmoid() * (1 - x.sigmoid()))),
+}  # fmt: skip
