@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 import torch
 import webgpu_torch_core as ours
 import webgpu_torch_nn as nn
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from nn_oracle import close, copy_weights, to_ours
 
 BAGS: list[tuple[dict[str, Any], bool, bool]] = [
@@ -20,6 +23,21 @@ BAGS: list[tuple[dict[str, Any], bool, bool]] = [
     ({"mode": "mean", "max_norm": 1.0}, False, False),
     ({"mode": "sum"}, False, True),
 ]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    index=st.lists(st.integers(0, 4), min_size=1, max_size=9), padding=st.integers(-5, 4), worst=st.sampled_from([math.nan, math.inf])
+)  # fmt: skip
+def test_what_arrives_at_padding_is_left_out(index: list[int], padding: int, worst: float) -> None:
+    for lib, functional in ((torch, torch.nn.functional), (ours, nn.functional)):
+        weight = lib.arange(15.0).reshape(5, 3).requires_grad_()
+        positions = lib.tensor(index)
+        slope = lib.ones(len(index), 3)
+        slope[positions == padding % 5] = worst
+        found = lib.autograd.grad(functional.embedding(positions, weight, padding_idx=padding), weight, slope)[0]
+        counts = [0.0 if each == padding % 5 else float(index.count(each)) for each in range(5)]
+        assert found.tolist() == [[each] * 3 for each in counts]
 
 
 @pytest.mark.parametrize(("options", "flat", "weighted"), BAGS)

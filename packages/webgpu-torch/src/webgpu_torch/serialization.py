@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
+import sys
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -54,8 +57,6 @@ def set_default_load_endianness(endianness: LoadEndianness | None) -> None:
     Raises:
         TypeError: it is no :class:`LoadEndianness`.
     """
-    import sys
-
     global _endianness
     if endianness is not None and not isinstance(endianness, LoadEndianness):
         raise TypeError("Invalid argument type in function set_default_load_endianness")
@@ -134,6 +135,97 @@ def check_module_version_greater_or_equal(
             raise RuntimeError(message) from error
         warnings.warn(f"{message}, but continuing assuming that requirement is met", stacklevel=2)
         return True
+
+
+class _Records:
+    """The records of an archive of ``torch.save``, by their names in it; close it, or use it in a ``with`` block.
+
+    Args:
+        name_or_buffer: a path or a binary file.
+        mode: ``r`` to read, ``w`` to write.
+    """
+
+    def __init__(self, name_or_buffer: FileLike, mode: str) -> None:
+        self._archive = zipfile.ZipFile(name_or_buffer, mode)  # type: ignore[call-overload]
+        names = self._archive.namelist()
+        stem = (
+            os.path.splitext(os.path.basename(os.fspath(name_or_buffer)))[0] if _is_path(name_or_buffer) else "archive"
+        )  # type: ignore[arg-type]
+        #: the folder that all records are in
+        self.archive_name = names[0].partition("/")[0] if names else stem
+
+    def __enter__(self) -> _Records:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._archive.close()
+
+    def get_all_records(self) -> list[str]:
+        """Return the names of all records."""
+        return [each.removeprefix(f"{self.archive_name}/") for each in self._archive.namelist()]
+
+    def has_record(self, name: str) -> bool:
+        """Return whether there is a record of a name."""
+        return name in self.get_all_records()
+
+    def get_record(self, name: str) -> bytes:
+        """Return a record.
+
+        Raises:
+            RuntimeError: there is none of the name.
+        """
+        if not self.has_record(name):
+            raise RuntimeError(f"PytorchStreamReader failed locating file {name}: file not found")
+        return self._archive.read(f"{self.archive_name}/{name}")
+
+    def get_record_offset(self, name: str) -> int:
+        """Return where in the file a record begins."""
+        start = self._archive.getinfo(f"{self.archive_name}/{name}").header_offset
+        file: Any = self._archive.fp
+        before = file.tell()
+        file.seek(start + 26)
+        lengths = file.read(4)
+        file.seek(before)
+        return start + 30 + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+
+    def write_record(self, name: str, data: bytes | bytearray | str, nbytes: int) -> None:
+        """Write the first bytes of some data as a record."""
+        content = data.encode() if isinstance(data, str) else data
+        self._archive.writestr(f"{self.archive_name}/{name}", bytes(content[:nbytes]))
+
+    def write_end_of_file(self) -> None:
+        """Write what ends an archive."""
+        self._archive.close()
+
+
+def _open_zipfile_reader(name_or_buffer: FileLike) -> _Records:
+    """Return the records of an archive."""
+    return _Records(name_or_buffer, "r")
+
+
+def _open_zipfile_writer(name_or_buffer: FileLike) -> _Records:
+    """Return an empty archive to write records into."""
+    return _Records(name_or_buffer, "w")
+
+
+@contextmanager
+def _open_file_like(name_or_buffer: FileLike, mode: str) -> Iterator[Any]:
+    """Open a path, or use a file that is open and stays so."""
+    if _is_path(name_or_buffer):
+        with open(os.fspath(name_or_buffer), mode) as file:  # type: ignore[arg-type]
+            yield file
+    else:
+        yield name_or_buffer
+        if "w" in mode:
+            name_or_buffer.flush()  # type: ignore[union-attr]
+
+
+def _is_zipfile(f: io.IOBase) -> bool:
+    """Return whether what follows in a file is an archive; where the file is read from stays."""
+    start = f.tell()
+    first: bytes = f.read(4)  # type: ignore[attr-defined]
+    f.seek(start)
+    return first == b"PK\x03\x04"
 
 
 def _is_path(name_or_buffer: object) -> bool:

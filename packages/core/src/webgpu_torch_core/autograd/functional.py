@@ -281,6 +281,16 @@ def _rows(number: int, output: Any, inputs: Sequence[Any], create_graph: bool, s
     )
 
 
+def standard_basis(tensors: Sequence[Any], numels: Sequence[int]) -> tuple[Any, ...]:
+    """Return the unit vectors of the space of all elements of tensors: for each tensor its part, ``[sum of numels, numel]``."""
+    total, found, start = sum(numels), [], 0
+    for each, count in zip(tensors, numels, strict=True):
+        unit = eye(total, dtype=each.dtype, device=each.device)
+        found.append(unit[:, start : start + count])
+        start += count
+    return tuple(found)
+
+
 def _columns(func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
     """Return the Jacobian by its products with unit vectors."""
 

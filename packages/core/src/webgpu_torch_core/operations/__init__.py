@@ -11,7 +11,7 @@ from ..dispatch.registry import OPERATIONS, functions
 from . import elementwise, host_algorithms, linalg, queries
 from .complex import views as complex_views
 from .contraction import convolution, einsum, matrix_products, products, transposed_convolution
-from .creation import conversion, copy_protocols, factories, host_memory, ranges, reading, strided
+from .creation import conversion, copy_protocols, factories, host_memory, lazy_copies, ranges, reading, strided
 from .elementwise import operators, overloads, special_functions
 from .in_place import functions as in_place_functions
 from .in_place import methods

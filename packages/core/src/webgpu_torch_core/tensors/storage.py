@@ -112,7 +112,7 @@ class DataStorage(Storage):
 class MetaValue:
     """A value on the meta device: a size and a type."""
 
-    __slots__ = ("dtype", "engine", "numel", "owner")
+    __slots__ = ("__weakref__", "dtype", "engine", "numel", "owner")
 
     def __init__(self, engine: MetaEngine, dtype: dtype, numel: int) -> None:
         if not engine.computes:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from webgpu_torch_core import autocast, no_grad, overrides
+from webgpu_torch_core import Tensor, autocast, no_grad, overrides
 from webgpu_torch_core import device as device
 from webgpu_torch_core.api.kernel_switches import (
     get_deterministic_fill_uninitialized_memory as _get_deterministic_fill_uninitialized_memory,
@@ -21,8 +22,10 @@ from webgpu_torch_core.dispatch.below import dispatch_modes
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunction as DisableTorchFunction
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from webgpu_torch_core.func.batching import current_level
+from webgpu_torch_core.operations.creation.lazy_copies import is_lazy_copy
 
 from ..accelerator import current_accelerator
+from . import _functions as _functions
 from . import _functorch as _functorch
 from . import _nn as _nn
 
@@ -81,6 +84,36 @@ def _debug_only_are_vmap_fallback_warnings_enabled() -> bool:
 def _debug_only_display_vmap_fallback_warnings(enabled: bool) -> None:
     """Keep what is asked for, which changes nothing: nothing falls back."""
     _fallback_warnings[0] = enabled
+
+
+def _is_cow_tensor(tensor: Tensor) -> bool:
+    """Return whether a tensor will take memory of its own when it is written into: it or a copy was made by ``_lazy_clone``."""
+    return is_lazy_copy(tensor)
+
+
+def _storage_address(tensor: Tensor) -> int:
+    """Return a number that a tensor's storage and no other has."""
+    return tensor._storage.number
+
+
+def _data_address(tensor: Tensor) -> int:
+    """Return the address of a tensor's first element, as ``data_ptr``."""
+    return tensor.data_ptr()
+
+
+class _WeakTensorRef:
+    """A reference to a tensor that does not keep it.
+
+    Args:
+        tensor: the tensor.
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._reference = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        """Return whether the tensor is gone."""
+        return self._reference() is None
 
 
 def _log_api_usage_once(event: str) -> None:

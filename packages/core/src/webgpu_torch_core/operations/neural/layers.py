@@ -297,7 +297,8 @@ def _without_gradient_row(weight: Tensor, row: int) -> Tensor:
 
     def run_backward(grad: Tensor) -> Any:
         keep = (arange(grad.shape[0], device=grad.device) != row).unsqueeze(1)
-        return grad * keep
+        # Not a product: what arrives there may be NaN, from the means of bags that hold nothing else.
+        return where(keep, grad, grad.new_zeros(()))
 
     return attach(result, "EmbeddingBackward0", (weight,), run_backward)
 
