@@ -79,6 +79,38 @@ def test_options_are_checked(tmp_path):
             torch.web.export(nn.Linear(3, 3), X, tmp_path, **options)
 
 
+@pytest.mark.parametrize(
+    "shapes, message",
+    [
+        ({}, "one or more dimensions"),
+        ({"x": {0: [2, 4], 1: [3, 5]}}, "all of the same lengths"),
+        ({"x": {0: [4]}}, r"two or more lengths from 1 on, each longer than the last, got \(4,\)"),
+        ({"x": {0: [4, 2]}}, "each longer than the last"),
+        ({"x": {0: [0, 2]}}, "from 1 on"),
+        ({"z": {0: [2, 4]}}, "names 'z'; inputs that are tensors: x, y"),
+        ({"x": {2: [2, 4]}}, r"gives 'x' the dimensions \[2\]; it has 2"),
+    ],
+)
+def test_lengths_are_checked(tmp_path, shapes, message):
+    with pytest.raises(ValueError, match=message):
+        torch.web.export(lambda x, y: x + y, (X, X), tmp_path / "folder", dynamic_shapes=shapes)
+    assert not (tmp_path / "folder").exists()
+
+
+@pytest.mark.parametrize(
+    "function, message",
+    [
+        (lambda x: x[::2], r"output 'output' has sizes \[1, 2\] for inputs of lengths \[2, 4\]"),
+        (lambda x: (x, len(x)), "returns numbers that depend on the length"),
+        (lambda x: tuple(x), "returns other outputs for inputs of length 4 than of 2"),
+    ],
+)
+def test_outputs_have_the_length_of_the_inputs(tmp_path, function, message):
+    with pytest.raises(torch.web.ExportError, match=message):
+        torch.web.export(function, X, tmp_path / "folder", dynamic_shapes={"x": {0: [2, 4]}})
+    assert not (tmp_path / "folder").exists()
+
+
 def test_weights_too_large_for_float16(tmp_path):
     layer = nn.Linear(3, 3)
     layer.weight.data.fill_(1e5)

@@ -155,7 +155,7 @@ def test_language_model(engine):
 
 def test_sampling(engine):
     """What is drawn has the frequencies that temperature, top-k and top-p say."""
-    for name in ("text.js", "tokenizer.js", "runner.js"):
+    for name in ("text.js", "tokenizer.js", "runner.js", "elements.js"):
         shutil.copy(RUNNER / name, engine.root)
     job = """
 export default async ({ base }) => {

@@ -114,7 +114,7 @@ class Session:
         inputs: list[tuple[str, Tensor]] = []
         with self._engine_in_place():
             args = [
-                self._given(each, title, inputs) for each, title in zip(args, _titles(function, len(args)), strict=True)
+                self._given(each, title, inputs) for each, title in zip(args, titles(function, len(args)), strict=True)
             ]
             kwargs = {key: self._given(each, key, inputs) for key, each in kwargs.items()}
 
@@ -304,7 +304,7 @@ def _check(recording: Recording, engine: Engine) -> None:
         raise ExportError(f"the function changes numbers of the host ({', '.join(changed)}): keep them in tensors")
 
 
-def _titles(function: Callable[..., object], count: int) -> list[str]:
+def titles(function: Callable[..., object], count: int) -> list[str]:
     """Return the names of a function's first positional arguments."""
     try:
         parameters = inspect.signature(getattr(function, "forward", function)).parameters.values()

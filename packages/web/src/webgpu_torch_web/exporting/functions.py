@@ -11,11 +11,12 @@ from webgpu_torch_core.tensors.tensor import Tensor
 
 from .capture import Session
 from .errors import ExportError
-from .folder import write_folder
+from .folder import Json, write_folder
+from .lengths import DynamicShapes, capture_lengths
 from .storing import WEIGHTS
 
 #: what every folder has besides its plan
-SCRIPTS = ("runner.js", "runner.d.ts", "index.html")
+SCRIPTS = ("runner.js", "runner.d.ts", "elements.js", "index.html")
 #: features of adapters that kernels can make use of
 FEATURES = ("shader-f16", "subgroups")
 
@@ -25,6 +26,7 @@ def export(
     example_inputs: object,
     folder: str | os.PathLike[str],
     *,
+    dynamic_shapes: DynamicShapes | None = None,
     weights: str = "float32",
     limits: Mapping[str, int] | None = None,
     features: Sequence[str] = (),
@@ -40,6 +42,10 @@ def export(
         example_inputs: a tensor, a tuple of positional arguments, or a dictionary of named ones. Their elements do not
             matter.
         folder: where to; it is made if need be.
+        dynamic_shapes: for names of inputs the dimensions whose length differs from call to call, and the lengths that are
+            exported: ``{"tokens": {1: [16, 64, 256]}}``. A call takes the shortest that holds its inputs, which are filled up
+            with zeros, and its outputs are cut to their length; so nothing that comes behind an element may change its
+            result. All dimensions that are named have the same length in one call.
         weights: ``"float32"`` leaves weights as they are, ``"float16"`` stores float32 weights in half the bytes, ``"int4"``
             those of parameters that are matrices in five bits each, with a factor and an offset for every 32.
         limits: what adapters must allow beyond WebGPU's defaults, named as in :class:`.interface.Limits`.
@@ -50,12 +56,17 @@ def export(
 
     Raises:
         ExportError: the function reads elements while it runs, draws random numbers, computes on the host or takes or
-            returns what is no tensor; the message names the operation.
+            returns what is no tensor; the message names the operation. Or an output has another length than the inputs.
         ValueError: an option is none of those above.
     """
-    return export_functions(
-        {"run": (function, example_inputs)}, folder, weights=weights, limits=limits, features=features
-    )
+    if dynamic_shapes is None:
+        functions = {"run": (function, example_inputs)}
+        return export_functions(functions, folder, weights=weights, limits=limits, features=features)
+    session = opened(limits, features, weights)
+    lengths: Json = {"run": capture_lengths(session, "run", function, *arguments(example_inputs), dynamic_shapes)}
+    target = Path(folder)
+    write_folder(session, target, weights, {"lengths": lengths}, SCRIPTS)
+    return target
 
 
 def export_functions(

@@ -30,6 +30,8 @@ export interface RunOptions {
 }
 
 export interface ExportedFunction {
+  /** Where several lengths were exported: these; the inputs' and outputs' shapes are then those of the longest. */
+  readonly lengths?: readonly number[];
   readonly inputs: readonly Port[];
   readonly outputs: readonly Port[];
   /** What the function returned that is no tensor. */

@@ -1,96 +1,15 @@
 // Runs what webgpu_torch.web.export wrote, in browsers and in Node: buffers, pipelines and bind groups are made once, and
 // a run writes the inputs, submits the recorded commands and reads the outputs back.
 
+import { elements, encode, fitted, product, STORED, tensorOf, TYPES } from "./elements.js";
+
+export { toBrain, toHalf, unpack, widen } from "./elements.js";
+
 const WORDS = 6, DISPATCH = 0;
 const CACHE = "webgpu-torch";
 
 /** An error that says what the folder needs and this page or machine lacks. */
 export class UnsupportedError extends Error {}
-
-const half = (bits) => {
-  const sign = bits >> 15 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  if (exponent === 31) return fraction ? NaN : sign * Infinity;
-  return sign * (1 + fraction / 1024) * 2 ** (exponent - 15);
-};
-let table;
-const halves = () => (table ??= Float32Array.from({ length: 65536 }, (_, each) => half(each)));
-
-/** Return float16 bits as float32 numbers. */
-export function widen(bits) {
-  const known = halves(), result = new Float32Array(bits.length);
-  for (let i = 0; i < bits.length; i++) result[i] = known[bits[i]];
-  return result;
-}
-
-/** Return the numbers of blocks of 20 bytes: factor and offset in float16, and 32 numbers of four bits, the lower ones first. */
-export function unpack(bytes) {
-  const known = halves(), pairs = new DataView(bytes.buffer, bytes.byteOffset), result = new Float32Array((bytes.length / 20) * 32);
-  let done = 0;
-  for (let block = 0; block < bytes.length; block += 20) {
-    const factor = known[pairs.getUint16(block, true)], offset = known[pairs.getUint16(block + 2, true)];
-    for (let i = block + 4; i < block + 20; i++) {
-      result[done++] = offset + factor * (bytes[i] & 15);
-      result[done++] = offset + factor * (bytes[i] >> 4);
-    }
-  }
-  return result;
-}
-
-// Numbers of what float32 weights are stored as.
-const STORED = { float16: (bytes) => widen(new Uint16Array(bytes.slice().buffer)), int4: unpack };
-
-const word = new Uint32Array(1), number = new Float32Array(word.buffer);
-
-/** Return the bits of the float16 number nearest to a number, ties to even. */
-export function toHalf(value) {
-  number[0] = value;
-  const bits = word[0], sign = (bits >>> 16) & 0x8000, rest = bits & 0x7fffffff;
-  if (rest > 0x7f800000) return sign | 0x7e00;
-  if (rest >= 0x477ff000) return sign | 0x7c00;
-  const size = Math.abs(number[0]);
-  if (rest < 0x38800000) {
-    const scaled = size * 2 ** 24, below = Math.floor(scaled), over = scaled - below;
-    return sign | (below + (over > 0.5 || (over === 0.5 && below & 1) ? 1 : 0));
-  }
-  return sign | (((rest - 0x38000000 + 0xfff + ((rest >>> 13) & 1)) >>> 13));
-}
-
-/** Return the bits of the bfloat16 number nearest to a number, ties to even. */
-export function toBrain(value) {
-  number[0] = value;
-  const bits = word[0];
-  if ((bits & 0x7fffffff) > 0x7f800000) return (bits >>> 16) | 0x40;
-  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
-}
-
-const brain = (bits) => { word[0] = bits << 16; return number[0]; };
-
-// Per element type: the array of its bytes, and how numbers become elements and elements numbers.
-const TYPES = {
-  float32: [Float32Array], int32: [Int32Array], uint8: [Uint8Array], int8: [Int8Array], int16: [Int16Array],
-  int64: [BigInt64Array, BigInt, Number], bool: [Uint8Array, (each) => (each ? 1 : 0)],
-  float16: [Uint16Array, toHalf, half], bfloat16: [Uint16Array, toBrain, brain],
-};
-
-/** Return the elements of an input as their bytes: a typed array of the element type, or numbers in nested lists. */
-function encode(port, value) {
-  const [Kind, toElement] = TYPES[port.dtype], count = port.shape.reduce((a, b) => a * b, 1);
-  const given = value !== null && typeof value === "object" && "data" in value ? value.data : value;
-  let data = given;
-  if (!(data instanceof Kind)) {
-    data = typeof data === "number" || typeof data === "bigint" || typeof data === "boolean" ? [data] : data;
-    if (!Array.isArray(data) && !ArrayBuffer.isView(data)) {
-      throw new TypeError(`input '${port.name}' must be a ${Kind.name} or numbers, got ${data === null ? data : typeof data}`);
-    }
-    data = Array.isArray(data) ? data.flat(Infinity) : data;
-    data = toElement ? Kind.from(data, toElement) : Kind.from(data, Number);
-  }
-  if (data.length !== count) {
-    throw new RangeError(`input '${port.name}' has shape [${port.shape}], ${count} elements, got ${data.length}`);
-  }
-  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
-}
 
 const words = (count) => Math.ceil(count / 4) * 4;
 
@@ -114,8 +33,8 @@ async function readFile(url) {
   return new Response(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
 }
 
-async function request(url) {
-  const response = url.protocol === "file:" ? await readFile(url) : await fetch(url);
+async function request(url, options) {
+  const response = url.protocol === "file:" ? await readFile(url) : await fetch(url, options);
   if (!response.ok) throw new Error(`${url} could not be loaded: ${response.status} ${response.statusText}`);
   return response;
 }
@@ -349,12 +268,70 @@ class ExportedFunction {
       this._model._check();
       throw error;
     });
-    const [Kind, , toNumber] = TYPES[dtype];
-    const data = new Kind(staging.getMappedRange().slice(0, count));
+    const data = new TYPES[dtype][0](staging.getMappedRange().slice(0, count));
     staging.unmap();
     this._model._give(staging);
-    return { data, dtype, shape, toNumbers: () => Array.from(data, toNumber ?? Number) };
+    return tensorOf(data, dtype, shape);
   }
+}
+
+const resized = (shape, dimensions, length) => shape.map((size, at) => (dimensions.includes(at) ? length : size));
+
+/** A function that was exported for inputs of several lengths: a run takes the shortest that holds its inputs. */
+class FunctionOfLengths {
+  constructor({ lengths, inputs, outputs }, functions) {
+    const longest = functions.at(-1);
+    Object.assign(this, { lengths, inputs: longest.inputs, outputs: longest.outputs, values: longest.values });
+    Object.assign(this, { _functions: functions, _inputs: inputs, _outputs: outputs });
+  }
+
+  /** Compile the kernels of all lengths. */
+  prepare() {
+    return Promise.all(this._functions.map((each) => each.prepare()));
+  }
+
+  async run(inputs = {}, options = {}) {
+    const given = { ...inputs };
+    let length = null;
+    for (const port of this.inputs.filter(({ name }) => name in this._inputs && name in inputs)) {
+      given[port.name] = elements(port, inputs[port.name]);
+      const found = this._length(port, given[port.name].length);
+      if (length !== null && found !== length) throw new RangeError(`input '${port.name}' has length ${found}, others have ${length}`);
+      length = found;
+    }
+    const used = this._functions[this.lengths.findIndex((each) => each >= (length ?? 0))];
+    for (const { name, shape } of used.inputs) {
+      if (name in this._inputs && name in given) given[name] = fitted(given[name], resized(shape, this._inputs[name], length), shape);
+    }
+    const found = await used.run(given, options);
+    for (const [name, dimensions] of Object.entries(this._outputs)) {
+      if (!(name in found)) continue;
+      const { data, dtype, shape } = found[name], cut = resized(shape, dimensions, length);
+      found[name] = tensorOf(fitted(data, shape, cut), dtype, cut);
+    }
+    return found;
+  }
+
+  /** Return how long an input of so many elements is. */
+  _length({ name, shape }, count) {
+    const dimensions = this._inputs[name], most = this.lengths.at(-1);
+    const rest = product(resized(shape, dimensions, 1)), length = Math.round((count / rest) ** (1 / dimensions.length));
+    if (rest * length ** dimensions.length !== count || length > most) {
+      const sizes = shape.map((size, at) => (dimensions.includes(at) ? "length" : size));
+      throw new RangeError(`input '${name}' has shape [${sizes}] and a length of at most ${most}, got ${count} elements`);
+    }
+    return length;
+  }
+}
+
+/** Return the functions of a plan by name; those of one function's lengths are one. */
+function functionsOf(model, { functions, lengths = {} }) {
+  const made = Object.fromEntries(Object.entries(functions).map(([name, each]) => [name, new ExportedFunction(model, each)]));
+  for (const [name, each] of Object.entries(lengths)) {
+    made[name] = new FunctionOfLengths(each, each.functions.map((one) => made[one]));
+    each.functions.forEach((one) => { delete made[one]; });
+  }
+  return made;
 }
 
 /** A loaded folder: its functions, the first of which is its own `run`. */
@@ -367,8 +344,7 @@ class Model {
       this._failure ??= new Error(`the WebGPU device was lost (${reason}): ${message}. Load the folder again.`);
     });
     device.addEventListener?.("uncapturederror", ({ error }) => { this._failure ??= new Error(error.message); });
-    this.functions = Object.fromEntries(
-      Object.entries(plan.functions).map(([name, each]) => [name, new ExportedFunction(this, each)]));
+    this.functions = functionsOf(this, plan);
     const [first] = Object.values(this.functions);
     this.inputs = first.inputs;
     this.outputs = first.outputs;
@@ -411,7 +387,8 @@ class Model {
  */
 export async function load(url, options = {}) {
   const base = new URL(String(url).replace(/\/?$/, "/"), globalThis.location?.href);
-  const plan = await (await request(new URL("plan.json", base))).json();
+  // The other files are asked for by the hash that it has: it must not be an earlier export's.
+  const plan = await (await request(new URL("plan.json", base), { cache: "no-cache" })).json();
   if (plan.format !== "webgpu-torch" || plan.version !== 1) {
     throw new Error(`${base}plan.json is of format ${plan.format} ${plan.version}; this runner reads webgpu-torch 1`);
   }
