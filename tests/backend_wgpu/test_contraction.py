@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.codegen import choose, generate
 from webgpu_torch_backend_wgpu.codegen.contraction_host import generate_host
 from webgpu_torch_backend_wgpu.codegen.contraction_tile import Tile, generate_tile
-from webgpu_torch_backend_wgpu.codegen.contraction_vector import Strip, generate_vector
+from webgpu_torch_backend_wgpu.codegen.contraction_vector import Strip, generate_alone, generate_vector
 from webgpu_torch_backend_wgpu.program import Capabilities
 from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float16, float32, int32, int64
 from webgpu_torch_core.ir.expression import (  # fmt: skip
@@ -133,6 +133,28 @@ def test_vector_variants(strip: Strip, layouts: tuple[str, str], sizes: tuple[in
     kernel, operands, exact = product(*sizes, layouts)
     (got,) = run(kernel, operands, lambda kernel, given: generate_vector(kernel, given, strip))
     close(got, exact, sizes[-1])
+
+
+def any_product_of_few_rows(data: st.DataObject) -> None:
+    few, many = data.draw(st.integers(1, 8)), data.draw(st.integers(8, 300))
+    m, n = data.draw(st.permutations([few, many]))
+    b, k = data.draw(st.integers(1, 3)), data.draw(st.integers(0, 80))
+    if data.draw(st.booleans()):
+        # Four neighbours at a time.
+        m, n, k = (-(-each // 4) * 4 for each in (m, n, k))
+    layouts = (data.draw(st.sampled_from("rc")), data.draw(st.sampled_from("rc")))
+    kernel, operands, exact = product(
+        b, m, n, k, layouts, data.draw(st.sampled_from([float32, float16, bfloat16])), data.draw(st.booleans())
+    )
+    (got,) = run(kernel, operands, generate_alone, data.draw(st.booleans()))
+    close(got, exact, k)
+
+
+@pytest.mark.parametrize("count", [pytest.param(8, id="some"), pytest.param(60, id="many", marks=pytest.mark.slow)])
+def test_threads_that_sum_alone(count: int) -> None:
+    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    drawn = settings(max_examples=count, deadline=None, suppress_health_check=checks)
+    drawn(given(data=st.data())(any_product_of_few_rows))()
 
 
 def any_product(data: st.DataObject) -> None:
@@ -271,8 +293,12 @@ def test_chosen_tiles() -> None:
     software = gpu.replace(software=True, facts=gpu.facts.replace(units=2))
     assert choose(tall, software)[0].name == "tiles for the host"
     assert chosen_tile(product(1, 64, 64, 64)[0], software).threads == 64
-    # A result of one row is no tile's.
-    assert choose(product(1, 1, 512, 64)[0], gpu)[0].name == "few rows"
+    # A result of one row is no tile's; threads of the host sum alone what is not too long or too little.
+    row = product(1, 1, 512, 64)[0]
+    assert choose(row, gpu)[0].name == "few rows"
+    assert choose(row, software)[0].name == "few rows, threads alone"
+    assert choose(row.replace(k=(100_000,)), software)[0].name == "few rows"
+    assert choose(product(1, 1, 8, 64)[0], software)[0].name == "few rows"
 
 
 @pytest.mark.parametrize("shape", [(4096, 4096, 4096), (64, 64, 100_000), (120, 40, 500)], ids=str)

@@ -7,6 +7,7 @@ its own rows, threads run along them and teams take turns over k. Sums meet in w
 from __future__ import annotations
 
 from webgpu_torch_core.ir.kernels import Contraction, Record
+from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Program
 from .access import LANES
@@ -30,6 +31,12 @@ _NEAR, _LONG = 16, 64
 _MANY, _ACROSS = 4, 4
 
 
+#: threads of a workgroup that do not wait for each other: so few that there are workgroups for several processors
+_THREADS_ALONE = 32
+#: from how many results on threads may sum them alone, and products of the longest of such sums
+_ENOUGH_RESULTS, _LONGEST_SUM = 32, 1 << 12
+
+
 class Strip(Record):
     """A variant: ``team`` threads sum one output (a power of two up to 64); ``splits`` workgroups share the sum over k;
     a thread of a team along k takes ``across`` rows of the large side."""
@@ -46,6 +53,23 @@ def generate_vector(kernel: Contraction, capabilities: Capabilities, strip: Stri
     small, big = (frame.left, frame.right) if frame.m <= frame.n else (frame.right, frame.left)
     big.fold()
     return _Generator(frame, capabilities, small, big, strip or choose_strip(frame, big, capabilities)).generate()
+
+
+def generate_alone(kernel: Contraction, capabilities: Capabilities) -> Program:
+    """Return the program of a contraction with a side of at most ``SKINNY`` rows, whose threads need not wait for each other."""
+    frame = Frame(kernel, capabilities)
+    small, big = (frame.left, frame.right) if frame.m <= frame.n else (frame.right, frame.left)
+    big.fold()
+    return _Alone(frame, capabilities, small, big).generate()
+
+
+def sums_alone(kernel: Contraction, capabilities: Capabilities) -> bool:
+    """Return whether each thread had better sum whole results, as it does where threads of the host take turns at a barrier.
+
+    Where results are few there are too few threads, and long sums lose too many bits one product after another.
+    """
+    results, k = number_of_elements(kernel.batch + kernel.m + kernel.n), number_of_elements(kernel.k)
+    return capabilities.software and results >= _ENOUGH_RESULTS and k <= _LONGEST_SUM
 
 
 def choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
@@ -242,3 +266,56 @@ class _Generator:
                     frame.epilogue(self.coordinates, *place, totals)
                 else:
                     self.parts.write(frame, self.split, self.batch, *place, totals)
+
+
+class _Alone(_Generator):
+    """Threads that sum a few neighbouring columns each, of all rows, and store them."""
+
+    def __init__(self, frame: Frame, capabilities: Capabilities, small: Side, big: Side) -> None:
+        super().__init__(frame, capabilities, small, big, Strip(1, 1, 1))
+        self.wide = big.group == "n"
+        # As many columns as are stored at a time.
+        self.across = max(1, frame.columns // self.lanes) if self.wide else 1
+        self.own = self.lanes * self.across
+        self.sums = [[Name(f"sum{row}_{each}", self.kind) for each in range(self.across)] for row in range(self.rows)]
+        self.workgroup = min(self.workgroup, _THREADS_ALONE)
+
+    def generate(self) -> Program:
+        """Return the program."""
+        frame, body = self.frame, self.body
+        blocks = -(-self.big.rows // (self.workgroup * self.own))
+        linear = body.let("linear", LINEAR_GROUP)
+        body.leave(linear >= blocks * frame.batch)
+        self.base = body.let("base", ((linear % blocks) * self.workgroup + THREAD) * self.own)
+        body.leave(self.base >= self.big.rows)
+        self.coordinates = frame.batch_coordinates(body.let("batch", linear // blocks))
+        self.split, self.part = fixed(0), fixed(0)
+        places = [self.base + fixed(each) if each else self.base for each in range(self.across)]
+        last = self.big.rows - self.lanes
+        self.column = [body.let(f"column{number}", minimum(each, last)) for number, each in enumerate(places)]
+        for sums in self.sums:
+            for each in sums:
+                body.var(each.text, zero(self.kind))
+        self._loop()
+        self._store_own()
+        return Program((frame.module.finish(self.workgroup, blocks * frame.batch),), ())
+
+    def _store_own(self) -> None:
+        """Write the stores of the thread's sums: of a row or of a column, four neighbours at a time if possible."""
+        lanes = self.frame.columns
+        across, down = (lanes, 1) if self.wide else (1, lanes)
+        for column in range(0, self.own, across):
+            with self.body.when(None if column == 0 else self.base + fixed(column) < self.big.rows):
+                big = self.base + fixed(column) if column else self.base
+                for row in range(0, self.rows, down):
+                    places = (
+                        [(row + each, column) for each in range(down)]
+                        if down > 1
+                        else [(row, column + each) for each in range(across)]
+                    )
+                    place = (u32(row), big) if self.wide else (big, u32(row))
+                    self.frame.epilogue(self.coordinates, *place, [self._sum(*each) for each in places])
+
+    def _sum(self, row: int, column: int) -> Node:
+        sums = self.sums[row]
+        return sums[column] if self.lanes == 1 else sums[0].lane(column)

@@ -21,7 +21,7 @@ from .contraction_each import each_seconds, generate_each, has_few_channels
 from .contraction_host import generate_host, host_seconds, host_tiles_of
 from .contraction_matrix import MatrixTile, generate_matrix, matrix_seconds, matrix_tiles_of
 from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
-from .contraction_vector import SKINNY, generate_vector
+from .contraction_vector import SKINNY, generate_alone, generate_vector, sums_alone
 from .module import WORKGROUP
 from .pointwise import generate_apart, generate_grouped, lanes_of, pays_apart, rounds_of
 from .row_chunks import generate_chunks
@@ -155,6 +155,11 @@ def _few_rows(kernel: Contraction, capabilities: Capabilities) -> Iterator[None]
         yield None
 
 
+def _few_rows_alone(kernel: Contraction, capabilities: Capabilities) -> Iterator[None]:
+    if _has_few_rows(kernel) and sums_alone(kernel, capabilities):
+        yield None
+
+
 def _few_channels(kernel: Contraction, capabilities: Capabilities) -> Iterator[None]:
     if has_few_channels(kernel) and not _has_few_rows(kernel):
         yield None
@@ -272,6 +277,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("rows in chunks", _teams(True), _traffic(0.8), generate_chunks),
     ],
     Contraction: [
+        Variant("few rows, threads alone", _few_rows_alone, _traffic(0.8), lambda k, c, _: generate_alone(k, c)),
         Variant("few rows", _few_rows, _traffic(0.8), lambda k, c, _: generate_vector(k, c)),
         Variant("tiles of matrices", _matrix_tiles, matrix_seconds, generate_matrix),
         Variant("tiles", _tiles, tile_seconds, generate_tile),
