@@ -29,7 +29,8 @@ demo: setup
 	@$(BIN)/python examples/demo.py
 
 web: setup
-	@$(BIN)/webgpu-torch web serve $(if $(wildcard build/docs/index.html),--docs build/docs)
+	@$(BIN)/webgpu-torch web serve $(if $(wildcard build/docs/index.html),--docs build/docs) \
+	  $(if $(wildcard build/demo-model/config.json),--model build/demo-model)
 
 test: check $(VENV)/.stamp-torch
 	@echo "Running the tests"

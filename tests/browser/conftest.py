@@ -25,6 +25,29 @@ def _absent(reason: str) -> None:
     pytest.skip(reason)
 
 
+def tiny_model(folder: Path) -> Path:
+    """Save a drawn GPT-2 and a tokenizer of bytes, as ``make demo`` saves what it trains."""
+    import tokenizers
+    import webgpu_torch as torch
+    from tokenizers import decoders, models, pre_tokenizers
+    from webgpu_torch_models import GPT2Config, GPT2LMHeadModel, Tokenizer
+
+    end, alphabet = "<|endoftext|>", sorted(pre_tokenizers.ByteLevel.alphabet())
+    backend = tokenizers.Tokenizer(models.BPE({each: at for at, each in enumerate([end, *alphabet])}, []))
+    backend.add_special_tokens([end])
+    backend.pre_tokenizer, backend.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    torch.manual_seed(0)
+    config = GPT2Config(vocab_size=257, n_positions=48, n_embd=16, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0)
+    with torch.device("cpu"):
+        model = GPT2LMHeadModel(config)
+    for each in model.parameters():
+        # Answers of a network of small random weights repeat one token.
+        each.data.mul_(4.0)
+    model.save_pretrained(folder)
+    Tokenizer(backend, {"bos_token": end, "eos_token": end}).save_pretrained(folder)
+    return folder
+
+
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site; skip with advice where Node.js or npm is missing."""
@@ -34,7 +57,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         # The processes that share the tests make the library's memory once: the others find it in the cache.
         with FileLock(tmp_path_factory.getbasetemp().parent / "site.lock"):
-            return build(tmp_path_factory.mktemp("site"))
+            return build(tmp_path_factory.mktemp("site"), model=tiny_model(tmp_path_factory.mktemp("model")))
     except MissingTool as error:
         _absent(str(error))
         raise

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 import webgpu_torch
 from driving import finished, ready, run_example
+from webgpu_torch_models import AutoModelForCausalLM, AutoTokenizer
+from webgpu_torch_web.site.building import build
 from webgpu_torch_web.site.expectations import FILE, Expectation, Expectations, Outcome
 from webgpu_torch_web.site.library import DISTRIBUTIONS, source_archive
 from webgpu_torch_web.site.page import plot
@@ -163,6 +165,27 @@ def test_the_playground_trains_a_gpt_that_writes(opened: Callable[..., Any]) -> 
     assert found and float(found[2]) < 0.75 * float(found[1]), text
     assert page.problems == []
     page.close()
+
+
+@pytest.mark.slow
+def test_the_playground_lets_a_trained_model_write(opened: Callable[..., Any], site: Path) -> None:
+    page = opened("index.html")
+    drawn = "do_sample=True, temperature=0.8, top_k=40"
+    text = run_example(page, "Text of a trained network", drawn, "do_sample=False")
+    with webgpu_torch.device("cpu"):
+        tokenizer = AutoTokenizer.from_pretrained(site / "model")
+        model = AutoModelForCausalLM.from_pretrained(site / "model")
+        tokens = webgpu_torch.tensor([tokenizer.encode("A tensor is")])
+        written = model.generate(tokens, max_new_tokens=48 - tokens.shape[1], do_sample=False)[0]
+    expected = tokenizer.decode(written, skip_special_tokens=True)
+    assert len(set(written.tolist())) > 8 and text.rstrip("\n").endswith(expected.rstrip("\n")), text
+    assert page.problems == []
+    page.close()
+
+
+def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"has no config\.json: it is no model's folder"):
+        build(tmp_path / "site", model=tmp_path)
 
 
 @pytest.mark.slow

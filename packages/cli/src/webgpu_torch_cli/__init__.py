@@ -52,6 +52,7 @@ def _add_web(command: argparse.ArgumentParser) -> None:
     serve.add_argument("--port", type=int, default=8000)
     for each in (build, serve):
         each.add_argument("--docs", help="a folder of built documentation that becomes a part of the site")
+        each.add_argument("--model", help="the folder of a language model that the playground lets write")
         _add_json(each)
 
 

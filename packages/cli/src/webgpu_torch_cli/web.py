@@ -15,15 +15,18 @@ def run_web(options: argparse.Namespace) -> int:
     """Build the site, and serve it until interrupted if asked to."""
     try:
         if options.action == "build":
-            folder = str(build(options.folder, options.docs))
+            folder = str(build(options.folder, options.docs, options.model))
             said = f"The site is in {folder}. Browsers compute on pages from https and from localhost only."
             print(json.dumps({"folder": folder}) if options.json else said)
             return 0
-        with tempfile.TemporaryDirectory() as folder, serving(build(folder, options.docs), options.port) as address:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            serving(build(folder, options.docs, options.model), options.port) as address,
+        ):
             said = f"Serving the playground at {address} – Ctrl+C ends it"
             print(json.dumps({"address": address}) if options.json else said, flush=True)
             threading.Event().wait()
-    except RuntimeError as error:
+    except (RuntimeError, FileNotFoundError) as error:
         raise SystemExit(str(error)) from error
     except OSError as error:
         raise SystemExit(f"port {options.port} cannot be served: {error}; another one: --port N") from error

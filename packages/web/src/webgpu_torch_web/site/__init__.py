@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
+from .page import fetch_model as fetch_model
 from .page import plot as plot
 from .page import show as show
 
-__all__ = ["plot", "show"]
+__all__ = ["fetch_model", "plot", "show"]

@@ -25,6 +25,7 @@ DISTRIBUTIONS = (
     "webgpu-torch-models",
     "webgpu-torch",
     "webgpu-torch-tools",
+    "webgpu-torch-drop-in",
     "webgpu-torch-web",
 )
 #: what pages do not need of them

@@ -5,11 +5,23 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from webgpu_torch_core import Tensor
+
+
+class _Answer(Protocol):
+    """What Pyodide's ``pyfetch`` gives."""
+
+    def raise_for_status(self) -> None: ...
+
+    async def json(self) -> list[str]: ...
+
+    async def bytes(self) -> bytes: ...
 
 
 def say(**message: object) -> None:
@@ -21,6 +33,28 @@ def say(**message: object) -> None:
     if sys.platform != "emscripten":
         raise RuntimeError("plots and pictures are drawn by the playground's page: run it by 'webgpu-torch web serve'")
     importlib.import_module("js").page.say(json.dumps(message))
+
+
+async def fetch_model(address: str = "model/") -> Path:
+    """Return the folder, in the page's memory, of a model that the site brings: ``webgpu-torch web serve --model FOLDER``.
+
+    Raises:
+        RuntimeError: Python does not run in a page.
+        OSError: the site brings no model.
+    """
+    if sys.platform != "emscripten":
+        raise RuntimeError("a site's model is fetched by its pages; elsewhere its folder can be read")
+    fetch = importlib.import_module("pyodide.http").pyfetch
+    folder = Path(tempfile.mkdtemp())
+    for name in await (await _answered(fetch, f"{address}files.json")).json():
+        (folder / name).write_bytes(await (await _answered(fetch, address + name)).bytes())
+    return folder
+
+
+async def _answered(fetch: Callable[[str], Awaitable[_Answer]], address: str) -> _Answer:
+    answer = await fetch(address)
+    answer.raise_for_status()
+    return answer
 
 
 def _numbers(values: Sequence[float] | Tensor) -> list[float]:

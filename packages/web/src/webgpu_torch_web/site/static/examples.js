@@ -1,3 +1,6 @@
+// The example that takes a model which the site brings.
+export const TRAINED = "Text of a trained network";
+
 // The programs that the playground offers.
 export const EXAMPLES = {
   Tensors: `import webgpu_torch as torch
@@ -113,5 +116,24 @@ print(f"loss {losses[0]:.3f} -> {losses[-1]:.3f}")
 # It goes on where six letters end.
 written = model.eval().generate(data[:6].unsqueeze(0), max_new_tokens=120, do_sample=False)
 print("".join(letters[each] for each in written[0].tolist()))
+`,
+  [TRAINED]: `import webgpu_torch as torch
+
+# What reads tokenizers comes with the drop-in.
+torch.install_as_torch()
+from webgpu_torch_models import AutoModelForCausalLM, AutoTokenizer
+from webgpu_torch_web.site import fetch_model
+
+# The small GPT-2 that "make demo" trained on this project's documentation.
+folder = await fetch_model()
+tokenizer = AutoTokenizer.from_pretrained(folder)
+model = AutoModelForCausalLM.from_pretrained(folder)
+print(f"{model.num_parameters():,} parameters, {len(tokenizer)} tokens")
+
+PROMPT = "A tensor is"
+tokens = torch.tensor([tokenizer.encode(PROMPT)])
+count = min(80, model.config.n_positions - tokens.shape[1])
+written = model.generate(tokens, max_new_tokens=count, do_sample=True, temperature=0.8, top_k=40)
+print(tokenizer.decode(await written[0].fetch(), skip_special_tokens=True))
 `,
 };

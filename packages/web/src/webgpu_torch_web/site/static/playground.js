@@ -1,7 +1,7 @@
 import { $, able, element, tell } from "./common.js";
 import * as drawing from "./drawing.js";
 import { createEditor } from "./editor.js";
-import { EXAMPLES } from "./examples.js";
+import { EXAMPLES, TRAINED } from "./examples.js";
 import { Library, NO_JSPI } from "./library.js";
 
 // A program in the address: compressed, in letters that an address may have.
@@ -47,6 +47,8 @@ async function first() {
 
 const editor = createEditor($("editor"), await first(), names, () => run());
 
+// Nothing writes that the site did not bring.
+if (!document.querySelector("meta[name=model]")) delete EXAMPLES[TRAINED];
 for (const name of Object.keys(EXAMPLES)) $("examples").append(element("option", name));
 $("examples").onchange = () => editor.replace(EXAMPLES[$("examples").value]);
 
