@@ -71,7 +71,7 @@ def test_calls_of_one_kind_record_the_same_kernels(name: str) -> None:
         given = arguments()
         found, again = recorded(function, given)
     assert again == first
-    # With a gradient to record nothing is remembered.
+    # Calls that gradients flow through have recipes of their own.
     tracked = [each.clone().requires_grad_() for each in given]
     expected = function(*tracked)
     assert expected.requires_grad
@@ -172,7 +172,7 @@ def test_positions_are_looked_at_each_time(name: str, calls: list[tuple[list[int
             continue
         with torch.no_grad():
             found = function(x, at)
-        # With a gradient to record nothing is remembered.
+        # Calls that gradients flow through have recipes of their own.
         assert torch.equal(found, function(x.clone().requires_grad_(), at).detach()) or found.isnan().all()
 
 

@@ -13,6 +13,7 @@ from ..operations.in_place.writing import summed
 from ..operations.indexing.parts import place_of_part
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, running
+from ..replay.gradients import passes
 from ..tensors.tensor import Tensor
 from .anomaly_mode import tell_place
 from .hooks import apply_node_hooks, apply_node_pre_hooks, apply_tensor_hooks
@@ -197,6 +198,17 @@ def reachable(edges: Sequence[Edge]) -> set[Node]:
             found.add(node)
             stack.extend(edge[0] for edge in node.edges if edge is not None)
     return found
+
+
+def _run_part(
+    roots: list[tuple[Edge, Tensor]], wanted: dict[Edge, int], create_graph: bool, floor: int
+) -> dict[int, Tensor]:
+    part = Pass(roots, wanted, create_graph, create_graph)
+    part.floor = floor
+    return part.run()
+
+
+passes.append(_run_part)
 
 
 def _refuse_nan(node: Node, parts: Sequence[Any]) -> None:

@@ -138,7 +138,11 @@ class Node:
     def release(self) -> None:
         """Drop what the node saved; one that saved nothing may run again."""
         backward = self.backward
-        if backward is not None and (backward.__class__ is not _FUNCTION or _holds_tensors(backward)):
+        if backward.__class__ is _FUNCTION:
+            kept = _holds_tensors(backward)
+        else:
+            kept = getattr(backward, "keeps_tensors", True)
+        if kept:
             self.backward = None
 
     def spent(self) -> Node | None:

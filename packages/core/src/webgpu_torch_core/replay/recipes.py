@@ -1,15 +1,16 @@
 """Remembered calls: what an operation recorded for arguments of one kind is recorded again without running its Python.
 
 An operation written with others spends far more time in Python than its few kernels need to be appended to the graph. What
-it records without gradients depends on its arguments' layouts, types and plain values only; so the second call of one kind
-appends the same kernels over the new values: a single one where the scheduler merges them all.
+it records depends on its arguments' layouts, types and plain values only; so the second call of one kind appends the same
+kernels over the new values: a single one where the scheduler merges them all and no gradients are recorded. What calls record
+that gradients flow through is in :mod:`.gradients`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 from weakref import ref
 
 from ..dispatch.direct import DIRECT, PLAIN, Direct
@@ -19,10 +20,12 @@ from ..record.checks import looks
 from ..record.context import context, default_float
 from ..record.devices import device
 from ..record.engine import Engine, Recorder
-from ..record.node import running
+from ..record.node import anomaly, running
 from ..record.tape import Tape, Value
 from ..scheduling import described, joined
 from ..tensors.tensor import Tensor
+from .gradients import Operand, Unknown
+from .gradients import Recipe as GradientRecipe
 
 #: kinds of calls kept per operation
 _LIMIT = 4096
@@ -31,6 +34,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _Step = tuple[Any, list[int], tuple[Any, ...]]
 #: the number of a value and what looks at its numbers, as in :class:`..record.checks.Looks`
 _Look = tuple[int, Callable[[Value], bool]]
+#: what a key says of a tensor that a gradient flows to, and of one where it ends
+_TRACKED, _LEAF = object(), object()
+_SEEN: Any = object()
 _SIMPLE = frozenset((bool, int, float, str, type(None), dtype))
 
 
@@ -56,16 +62,20 @@ class _Recipe(NamedTuple):
 def remembered(function: Function) -> Function:
     """Decorate a deterministic operation with a tensor, or a tuple of tensors, as its result, none of them an argument."""
     recipes: dict[tuple[Any, ...], _Recipe] = {}
+    tracked = _Tracked()
 
     def record(args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         here = context.__dict__
         # Recordings that are replayed, and backward passes, are not checked.
         key: list[Any] = [default_float[0], here["capture"] is None, not running.nodes]
         values: list[Any] = []
+        tensors: list[Tensor] | None = [] if here["enabled"] else None
         given = (*args, *kwargs, *kwargs.values()) if kwargs else args
-        if here["casting"] or not _describe(given, key, values, here["enabled"]):
+        if here["casting"] or not _describe(given, key, values, tensors):
             return call.__wrapped__(*args, **kwargs)
         identity = tuple(key)
+        if tensors and _TRACKED in key:
+            return tracked.call(call.__wrapped__, args, kwargs, values, tensors, identity)
         found = recipes.get(identity)
         # The codes of reports name the thread.
         if found is None or (found.reporting and found.slot != values[0].engine.recorder.slot):
@@ -92,27 +102,34 @@ def remembered(function: Function) -> Function:
     return call  # pyright: ignore[reportReturnType]
 
 
-def _describe(given: Iterable[Any], key: list[Any], values: list[Any], gradients: bool) -> bool:
+def _describe(given: Iterable[Any], key: list[Any], values: list[Any], tensors: list[Tensor] | None) -> bool:
     """Add what arguments are to a call's key and their values to its values; False where one must not be remembered.
 
-    ``gradients``: whether they are recorded.
+    ``tensors``: where to add them, too, and to the key whether gradients flow to them; None where no gradients are recorded.
     """
     for each in given:
         kind = each.__class__
         if kind in PLAIN:
-            if gradients and (each._requires_grad or each._grad_fn is not None):
-                return False
             value = each._storage.value
             # Arguments that share their memory do so in every call of this kind.
             same = values.index(value) if value in values else -1
             key += (each._layout, each.dtype, value.numel, value.engine, same)
             values.append(value)
+            if tensors is not None:
+                tensors.append(each)
+                if each._grad_fn is not None:
+                    key.append(_TRACKED)
+                elif each._requires_grad:
+                    key += (_TRACKED, _LEAF)
+                elif each._base is not None and each._base.requires_grad:
+                    # A view may have a gradient since its base was written to.
+                    key.append(_TRACKED)
         elif kind in _SIMPLE:
             # The two zeros are equal, but not the same.
             key += (kind, each if each or kind is not float else str(each))
         elif isinstance(each, list | tuple):
             key += (kind, len(each))
-            if not _describe(each, key, values, gradients):
+            if not _describe(each, key, values, tensors):
                 return False
         else:
             return False
@@ -139,7 +156,7 @@ def _watched(
         outer += made
     results = result if isinstance(result, tuple) else (result,)
     after: list[Any] = []
-    _describe((*args, *kwargs.values()), [], after, context.enabled)
+    _describe((*args, *kwargs.values()), [], after, None)
     kept = list(map(id, after)) == list(map(id, values))
     if kept and tape.open and _state(recorder) == before and all(_is_new(each, args, kwargs) for each in results):
         kind = result.__class__ if isinstance(result, tuple) else None
@@ -153,6 +170,71 @@ def _watched(
                 recipes.pop(next(iter(recipes)))
             recipes[identity] = recipe
     return result
+
+
+class _Tracked:
+    """The kinds of calls of an operation that gradients flow through."""
+
+    def __init__(self) -> None:
+        #: None where a call of the kind was made once, and False where its kind cannot be remembered
+        self.recipes: dict[tuple[Any, ...], GradientRecipe | Literal[False] | None] = {}
+
+    def call(
+        self,
+        function: Any,
+        args: Any,
+        kwargs: Any,
+        values: list[Value],
+        tensors: list[Tensor],
+        identity: tuple[Any, ...],
+    ) -> Any:
+        """Return the results of a call: by its recipe, which the second call of a kind makes."""
+        found = self.recipes.get(identity, _SEEN)
+        if found is False or context.capture is not None or context.saved_hooks or running.nodes or anomaly.enabled:
+            return function(*args, **kwargs)
+        engine: Any = values[0].engine
+        if found is _SEEN:
+            return self._first(function, args, kwargs, engine, values, identity)
+        edges = tuple([each._gradient_edge() for each in tensors if each.requires_grad])
+        if found is None or found.slot != engine.recorder.slot:
+            operands = [_operand(each, tensors, values, number) for number, each in enumerate(tensors)]
+            try:
+                found = self.recipes[identity] = GradientRecipe(function, args, kwargs, operands, engine)
+            except Unknown:
+                self.recipes[identity] = False
+                return function(*args, **kwargs)
+        if len(edges) != len(found.tracked) or None in edges:
+            return function(*args, **kwargs)
+        return found.call(values, tensors, edges)
+
+    def _first(
+        self, function: Any, args: Any, kwargs: Any, engine: Any, values: list[Value], identity: tuple[Any, ...]
+    ) -> Any:
+        """Call the function and note the kind, if nothing was done that a recipe would not do."""
+        known = hasattr(engine, "record") and not engine.eager and all(each.engine is engine for each in values)
+        if not known:
+            return function(*args, **kwargs)
+        outer, made, before = looks.made, [], _state(engine.recorder)
+        looks.made = made
+        try:
+            result = function(*args, **kwargs)
+        finally:
+            looks.made = outer
+        if outer is not None:
+            outer += made
+        if len(self.recipes) >= _LIMIT:
+            self.recipes.pop(next(iter(self.recipes)))
+        self.recipes[identity] = False if made or _state(engine.recorder) != before else None
+        return result
+
+
+def _operand(tensor: Tensor, tensors: list[Tensor], values: list[Value], number: int) -> Operand:
+    """Return what a kind of calls says of a tensor."""
+    value = values[number]
+    leaf = tensor._requires_grad and tensor._grad_fn is None
+    return Operand(
+        tensor._layout, tensor.dtype, tensor.device, values.index(value), value.numel, value.dtype, tensor.requires_grad, leaf
+    )  # fmt: skip
 
 
 def _is_new(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
