@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,8 +34,8 @@ _ALWAYS_ON = ("vulkan_enable_f16_on_nvidia", "allow_unsafe_apis", "use_vulkan_me
 _ALWAYS_OFF = b"timestamp_quantization"
 #: Dawn's numbers of the types that matrices are made of
 _COMPONENTS = {1: "f32", 2: "f16", 3: "u32", 4: "i32", 5: "u8", 6: "i8"}
-#: submits the GPU may be behind
-_SUBMITS_IN_FLIGHT = 64
+#: submits the GPU may be behind, and after how many each a future is asked for
+_SUBMITS_IN_FLIGHT, _ASK_EVERY = 64, 8
 
 _SMALL, _LARGE = "uint32_t", "uint64_t"
 _BEFORE = (
@@ -238,7 +239,8 @@ class DawnRuntime(Runtime):
 
     def wait(self, future: Any) -> None:
         """Wait until a future is done."""
-        waits = self.ffi.new("WGPUFutureWaitInfo *", {"future": future})
+        waits = self.ffi.new("WGPUFutureWaitInfo *")
+        waits.future = future
         self.lib.wgpuInstanceWaitAny(self._instance, 1, waits, _FOREVER)
 
     def adapters(self, suits: Callable[[Adapter], bool]) -> list[Adapter]:
@@ -315,8 +317,10 @@ class DawnGpu(HeaderGpu):
     ) -> None:
         super().__init__(runtime.ffi, runtime.lib, device, reports, limits, features)
         self._runtime = runtime
-        self._in_flight: list[Any] = []
+        # By how many submits there were: what tells that they are done, the oldest first.
+        self._in_flight: deque[tuple[int, Any]] = deque()
         self._done = reports.callback("void(int, WGPUStringView, void *, void *)", lambda *_: None)
+        self._when_done = runtime.ffi.new("WGPUCallbackInfo *", {"mode": _WAIT_ONLY, "callback": self._done})
 
     def _module(self, source: str, label: str, trusted: bool) -> Any:
         ffi = self.ffi
@@ -330,30 +334,34 @@ class DawnGpu(HeaderGpu):
         return made
 
     def _submitted(self) -> Any:
-        null = self.ffi.NULL
-        return self.lib.wgpuQueueOnSubmittedWorkDone(self.queue, [null, _WAIT_ONLY, self._done, null, null])
+        return self.lib.wgpuQueueOnSubmittedWorkDone(self.queue, self._when_done[0])
 
     def _run(self, commands: Any) -> None:
         self.lib.wgpuQueueSubmit(self.queue, 1, commands)
-        self._in_flight.append(self._submitted())
-        if len(self._in_flight) > _SUBMITS_IN_FLIGHT:
-            half = _SUBMITS_IN_FLIGHT // 2
-            for each in self._in_flight[: half + 1]:
-                self._runtime.wait(each)
-            del self._in_flight[: half + 1]
+        if self.submits % _ASK_EVERY == 0:
+            self._in_flight.append((self.submits, self._submitted()))
+            while self.submits - self._in_flight[0][0] > _SUBMITS_IN_FLIGHT:
+                self._runtime.wait(self._in_flight.popleft()[1])
 
     def wait(self) -> None:
-        for each in [*self._in_flight, self._submitted()]:
-            self._runtime.wait(each)
-        self._in_flight.clear()
+        self._runtime.wait(self._submitted())
+        self._collect_done(self.submits)
         self.reports.check()
+
+    def _collect_done(self, submits: int) -> None:
+        """Take back what tells that one of the first submits is done, all of which are: Dawn keeps it until somebody waits."""
+        while self._in_flight and self._in_flight[0][0] <= submits:
+            self._runtime.wait(self._in_flight.popleft()[1])
 
     def _map(self, buffer: Any, nbytes: int, info: Any) -> Any:
         info.mode = _WAIT_ONLY
-        return self.lib.wgpuBufferMapAsync(buffer, _MAP_READ, 0, nbytes, info[0])
+        return self.submits, self.lib.wgpuBufferMapAsync(buffer, _MAP_READ, 0, nbytes, info[0])
 
     def _finish_map(self, asked: Any) -> None:
-        self._runtime.wait(asked)
+        submits, future = asked
+        self._runtime.wait(future)
+        # The copy that filled the buffer was submitted last.
+        self._collect_done(submits - 1)
 
     def _nanoseconds(self) -> float:
         return 1.0
