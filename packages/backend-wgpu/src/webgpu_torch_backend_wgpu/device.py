@@ -108,8 +108,11 @@ class WgpuDevice(Device):
     # Buffers
 
     def allocate(self, nbytes: int) -> AnyBuffer:
+        return self.allocate_all((nbytes,))[0]
+
+    def allocate_all(self, sizes: Sequence[int]) -> list[AnyBuffer]:
         self._check_alive()
-        return self.pool.take(nbytes)
+        return self.pool.take_all(sizes)
 
     def write(self, buffer: AnyBuffer, data: memoryview) -> None:
         flat = memoryview(data).cast("B")
@@ -357,9 +360,8 @@ class WgpuDevice(Device):
                 prepared = plan.prepared = prepare(plan, self.compiler, own=plan.lasting)
             elif prepared.patience and (plan.lasting or self._is_settled(prepared)):
                 prepared = plan.prepared = prepare(plan, self.compiler, own=True)
-            take = self.pool.take
-            buffers = [*run.externals, *[take(nbytes) for nbytes in plan.temporaries]]
-            scratch = [take(nbytes) for nbytes in prepared.scratch]
+            buffers = [*run.externals, *self.pool.take_all(plan.temporaries)]
+            scratch = self.pool.take_all(prepared.scratch)
             recording = self._recording(prepared, buffers, scratch, run.parameters)
             try:
                 self._replay(prepared, recording, [*buffers, *scratch], report)

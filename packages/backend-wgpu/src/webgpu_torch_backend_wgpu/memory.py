@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import Any
 
 from webgpu_torch_core.backend.interface import OutOfMemoryError
 
@@ -13,6 +13,8 @@ from .gpu.interface import Gpu, GpuError
 
 #: parts of a tensor: each takes one of a kernel's bindings
 MOST_PARTS = 64
+#: requested sizes whose classes are remembered
+SIZES = 1 << 14
 #: free bytes the pool may hold before a new allocation gives them back, where the program itself uses less
 FREE_BYTES = 1 << 29
 
@@ -32,15 +34,11 @@ class Buffer:
 
     Attributes:
         handle: the runtime's buffer: equal handles are the same memory.
+        key: what identifies the memory.
         nbytes: its whole size; requested is what was asked for.
     """
 
-    __slots__ = ("_returned", "handle", "nbytes", "requested")
-
-    @property
-    def key(self) -> Any:
-        """What identifies the memory."""
-        return self.handle
+    __slots__ = ("_returned", "handle", "key", "nbytes", "requested")
 
     def pieces(self, start: int, stop: int) -> list[tuple[int, int, int]]:
         """Return (handle, offset, bytes) of the runtime's buffers that hold a range of bytes, in order."""
@@ -52,7 +50,7 @@ class Buffer:
 
     def __init__(self, returned: deque[tuple[int, int]], handle: int, nbytes: int, requested: int) -> None:
         self._returned = returned
-        self.handle = handle
+        self.handle = self.key = handle
         self.nbytes = nbytes
         self.requested = requested
 
@@ -103,6 +101,7 @@ class Pool:
         self._returned: deque[tuple[int, int]] = deque()
         self._allocated = 0
         self._reserved = 0
+        self._classes: dict[int, int] = {}
         self._live = 0
         self._lock = threading.RLock()
 
@@ -131,9 +130,34 @@ class Pool:
         Raises:
             OutOfMemoryError: the device has no room even after the pool is emptied.
         """
-        rounded = size_class(nbytes, self.limit)
-        if rounded <= self.limit:
-            return self._take(rounded, nbytes)
+        return self.take_all((nbytes,))[0]
+
+    def take_all(self, sizes: Iterable[int]) -> list[Buffer | LongBuffer]:
+        """Return a buffer of at least so many bytes for each size.
+
+        Raises:
+            OutOfMemoryError: as for :meth:`take`.
+        """
+        made: list[Buffer | LongBuffer] = []
+        with self._lock:
+            if self._returned:
+                self._collect()
+            for nbytes in sizes:
+                rounded = self._classes.get(nbytes)
+                if rounded is None:
+                    rounded = self._class_of(nbytes)
+                made.append(self._take(rounded, nbytes) if rounded <= self.limit else self._take_long(nbytes))
+        return made
+
+    def _class_of(self, nbytes: int) -> int:
+        """Return the size that a request is rounded up to, and remember it."""
+        if len(self._classes) >= SIZES:
+            self._classes.clear()
+        rounded = self._classes[nbytes] = size_class(nbytes, self.limit)
+        return rounded
+
+    def _take_long(self, nbytes: int) -> LongBuffer:
+        """Return a buffer that is longer than the adapter makes one."""
         count, rest = divmod(nbytes, self.part)
         if count >= MOST_PARTS:
             raise OutOfMemoryError(
@@ -146,15 +170,13 @@ class Pool:
         return LongBuffer(parts, self.part, nbytes)
 
     def _take(self, rounded: int, nbytes: int) -> Buffer:
-        """Return a buffer of a size class."""
-        with self._lock:
-            if self._returned:
-                self._collect()
-            found = self._free.get(rounded)
-            handle = heappop(found) if found else self._create(rounded, nbytes)
-            self._allocated += rounded
-            self.peak = max(self.peak, self._allocated)
-            self._live += 1
+        """Return a buffer of a size class; the pool is locked."""
+        found = self._free.get(rounded)
+        handle = heappop(found) if found else self._create(rounded, nbytes)
+        self._live += 1
+        self._allocated += rounded
+        if self._allocated > self.peak:
+            self.peak = self._allocated
         return Buffer(self._returned, handle, rounded, nbytes)
 
     def _collect(self) -> None:

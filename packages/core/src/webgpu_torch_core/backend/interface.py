@@ -130,6 +130,10 @@ class Device(ABC):
             OutOfMemoryError: the device has no room; the message names the sizes.
         """
 
+    def allocate_all(self, sizes: Sequence[int]) -> list[Any]:
+        """Return a buffer for each of several sizes, as :meth:`allocate` does: all that a plan makes are asked for at once."""
+        return [self.allocate(nbytes) for nbytes in sizes]
+
     @abstractmethod
     def write(self, buffer: Any, data: memoryview) -> None:
         """Copy host bytes to the start of a buffer, ordered with the runs before and after it."""

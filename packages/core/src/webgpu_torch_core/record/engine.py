@@ -369,7 +369,7 @@ class Engine:
         if tape.failure is None:
             self.recorder.ahead.ran(tape, scheduled, self.device.seconds)
         externals = tape.buffers(scheduled.inputs)
-        externals += [self.device.allocate(nbytes) for nbytes in scheduled.fresh]
+        externals += self.device.allocate_all(scheduled.fresh)
         capture = tape.capture
         if capture is not None:
             capture.add(self, scheduled, tape)
@@ -488,7 +488,7 @@ class Engine:
         scheduled = self._schedule(tape, numbers, slots, (), fuses)
         try:
             externals = tape.buffers(scheduled.inputs)
-            externals += [self.device.allocate(nbytes) for nbytes in scheduled.fresh]
+            externals += self.device.allocate_all(scheduled.fresh)
             self.execute(Run(scheduled.plan, externals, tape.parameters(numbers)))
         except Exception as error:
             names = dict.fromkeys(step.kernel.name for step in scheduled.plan.steps if not isinstance(step, Copy))

@@ -184,7 +184,7 @@ class Replay:
                 else self._buffer(source, tables)
                 for source in sources
             ]
-            externals += [engine.device.allocate(nbytes) for nbytes in scheduled.fresh]
+            externals += engine.device.allocate_all(scheduled.fresh)
             tables.append(externals)
             if self.draws or readings:
                 parameters = [self._moved(each, starts, readings) for each in parameters]

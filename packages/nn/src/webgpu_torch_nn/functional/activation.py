@@ -31,8 +31,9 @@ from ._arguments import before, narrowed, wide, written
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """``max(x, 0)``."""
-    target, input = input, before(input, inplace)
-    return written(target, torch.relu(input), inplace)
+    if not inplace:
+        return torch.relu(input)
+    return written(input, torch.relu(before(input, inplace)), inplace)
 
 
 def silu(input: Tensor, inplace: bool = False) -> Tensor:

@@ -33,7 +33,13 @@ def _check_channels(name: str, values: Tensor | None, channels: int) -> None:
 
 def _update(running: Tensor | None, current: Tensor, momentum: float) -> None:
     if running is not None:
-        running.copy_(running * (1 - momentum) + current.to(running.dtype) * momentum)
+        running.copy_(_moved(running, current, momentum))
+
+
+@remembered
+def _moved(running: Tensor, current: Tensor, momentum: float) -> Tensor:
+    """Return a running statistic that moved towards the batch's."""
+    return running * (1 - momentum) + current.to(running.dtype) * momentum
 
 
 def batch_norm(
@@ -49,41 +55,71 @@ def batch_norm(
         ValueError: one value per channel in training, an ``eps`` that is not positive there, or one running statistic alone.
         RuntimeError: running statistics missing outside of training, or of another size than the channels.
     """
-    if not input.numel():
-        result = input.clone() if weight is None else input * weight[0]
-        return result if bias is None else result + bias[0]
+    if not training:
+        return _in_evaluation(input, running_mean, running_var, weight, bias, eps)
+    result, *current = _in_training(input, running_mean, running_var, weight, bias, eps)
+    if current:
+        with torch.no_grad():
+            _update(running_mean, current[0], momentum)
+            _update(running_var, current[1], momentum)
+    return result
+
+
+def _channels(input: Tensor) -> int:
     if input.ndim < 2:
         raise RuntimeError(f"batch_norm: expected at least 2 dimensions, got {input.ndim}")
-    channels, spatial = input.shape[1], input.ndim - 2
-    count = input.numel() // channels
-    if training and count == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
-    if training and (running_mean is None) is not (running_var is None):
-        raise ValueError("running_mean and running_var must either both be None or neither be None")
-    named = (("running_mean", running_mean), ("running_var", running_var), ("weight", weight), ("bias", bias))
+    return input.shape[1]
+
+
+def _check(
+    input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None
+) -> None:
+    channels = _channels(input)
+    named = (("running_mean", mean), ("running_var", variance), ("weight", weight), ("bias", bias))
     for name, values in named:
         _check_channels(name, values, channels)
-    if not training:
-        if running_mean is None or running_var is None:
-            missing = "running_mean" if running_mean is None else "running_var"
-            raise RuntimeError(f"{missing} must be defined in evaluation mode")
-        return _standardized_by(input, running_mean, running_var, weight, bias, eps)
-    if eps <= 0:
-        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
-    dims = (0, *range(2, input.ndim))
-    if running_mean is not None or running_var is not None:
-        with torch.no_grad():
-            variance, mean = torch.var_mean(wide(input.detach()), dims, correction=0)
-            _update(running_mean, mean, momentum)
-            _update(running_var, variance * (count / max(count - 1, 1)), momentum)
-    return _scaled(standardized(wide(input), dims, eps), weight, bias, spatial, input.dtype)
+
+
+def _of_nothing(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> Tensor:
+    """Return what an input without elements becomes."""
+    result = input.clone() if weight is None else input * weight[0]
+    return result if bias is None else result + bias[0]
 
 
 @remembered
-def _standardized_by(
-    input: Tensor, mean: Tensor, variance: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float
+def _in_training(
+    input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float
+) -> tuple[Tensor, ...]:
+    """Return the normalised input and, where there are running statistics, the batch's mean and unbiased variance."""
+    if not input.numel():
+        return (_of_nothing(input, weight, bias),)
+    count = input.numel() // _channels(input)
+    if count == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.size()}")
+    if (mean is None) is not (variance is None):
+        raise ValueError("running_mean and running_var must either both be None or neither be None")
+    _check(input, mean, variance, weight, bias)
+    if eps <= 0:
+        raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
+    dims = (0, *range(2, input.ndim))
+    current: tuple[Tensor, ...] = ()
+    if mean is not None:
+        with torch.no_grad():
+            spread, center = torch.var_mean(wide(input.detach()), dims, correction=0)
+            current = center, spread * (count / max(count - 1, 1))
+    return _scaled(standardized(wide(input), dims, eps), weight, bias, input.ndim - 2, input.dtype), *current
+
+
+@remembered
+def _in_evaluation(
+    input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
     """Return ``(x - mean) / sqrt(variance + eps) * weight + bias`` per channel of [n, c, …]."""
+    if not input.numel():
+        return _of_nothing(input, weight, bias)
+    _check(input, mean, variance, weight, bias)
+    if mean is None or variance is None:
+        raise RuntimeError(f"{'running_mean' if mean is None else 'running_var'} must be defined in evaluation mode")
     spatial = input.ndim - 2
     center = _per_channel(wide(mean), spatial)
     scale = _per_channel((wide(variance) + eps).rsqrt(), spatial)

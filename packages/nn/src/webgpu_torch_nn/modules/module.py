@@ -197,11 +197,14 @@ class Module(ConversionMixin, HookMixin, StateMixin):
     # Attributes.
 
     def __getattr__(self, name: str) -> Any:
-        own = self.__dict__
-        for registry in ("_parameters", "_buffers", "_modules"):
-            values = own.get(registry)
-            if values is not None and name in values:
-                return values[name]
+        # Asked for by every access to a parameter or submodule.
+        get = self.__dict__.get
+        if (values := get("_parameters")) is not None and name in values:
+            return values[name]
+        if (values := get("_modules")) is not None and name in values:
+            return values[name]
+        if (values := get("_buffers")) is not None and name in values:
+            return values[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def _forget(self, name: str, *registries: Any) -> None:

@@ -102,8 +102,8 @@ class ExportDevice(WgpuDevice):
         self._by_host = Compiler(self.kept, by_host, self.compiler.trusted, self.debug)
         self._prepared: list[Prepared] = []
 
-    def allocate(self, nbytes: int) -> AnyBuffer:
-        return self.lasting.take(nbytes)
+    def allocate_all(self, sizes: Sequence[int]) -> list[AnyBuffer]:
+        return self.lasting.take_all(sizes)
 
     def again(self, buffer: AnyBuffer) -> AnyBuffer:
         """Return another reference to a buffer's memory: a plan may overwrite what has only one."""
@@ -125,7 +125,7 @@ class ExportDevice(WgpuDevice):
                         "the function uses a tensor that it reaches in a way that cannot be looked into (through an "
                         "iterator, for instance): pass it as an input or make it a parameter or buffer of a module"
                     )
-        buffers = [*externals, *[self.pool.take(nbytes) for nbytes in plan.temporaries]]
+        buffers = [*externals, *self.pool.take_all(plan.temporaries)]
         first, second = (prepare(plan, each, own=True) for each in (self.compiler, self._by_host))
         self._prepared += first, second
         self._keep(first, buffers, parameters)
