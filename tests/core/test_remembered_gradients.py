@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 from collections.abc import Callable, Generator
 from typing import Any
 from unittest import mock
@@ -14,6 +15,7 @@ import webgpu_torch as torch
 import webgpu_torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from webgpu_torch_core.dispatch import overrides
 from webgpu_torch_core.record.devices import canonical_device, engine_for
 from webgpu_torch_core.replay import gradients, recipes
 
@@ -247,3 +249,51 @@ def test_views_learn_of_gradients_that_their_base_was_given() -> None:
         assert not (part @ part.t()).requires_grad
         base.mul_(weight.sum())
         assert (part @ part.t()).requires_grad
+
+
+def test_what_nothing_reads_may_be_written_to() -> None:
+    """Classes, and a shift that is added last: higher derivatives are those of what the call was given."""
+
+    def second(function: Callable[..., Any], write: Callable[[Any], Any]) -> Any:
+        x, bias = torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_(), torch.ones(4, requires_grad=True)
+        classes = torch.tensor([0, 3, 1]) + 0
+        loss = function(x, bias, classes)
+        with torch.no_grad():
+            write(bias)
+            write(classes)
+        (first,) = torch.autograd.grad(loss, x, create_graph=True)
+        return first.tolist(), torch.autograd.grad((first * first).sum(), x)[0].tolist()
+
+    for function in (
+        lambda x, bias, classes: F.layer_norm(x, (4,), None, bias).pow(2).sum(),
+        lambda x, bias, classes: F.cross_entropy(x, classes),
+    ):
+        with python_runs():
+            expected = second(function, lambda each: None)
+        for _ in range(3):
+            assert second(function, lambda each: each.zero_()) == expected
+
+
+@pytest.mark.parametrize("name", ["linear", "matmul", "layer_norm", "conv2d"])
+def test_a_warm_call_and_its_pass_run_little_python(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Less than half of what the operations run that it is written with."""
+    # Classes of other tests may override functions.
+    monkeypatch.setattr(overrides, "_active", False)
+    function, shapes = CALLS[name]
+    given = [made(shape, "leaf", number)[0] for number, shape in enumerate(shapes(3, 4, 2))]
+    seed = torch.ones(function(*given).shape)
+    calls = 0
+
+    def look(frame: Any, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call" and "webgpu_torch" in frame.f_code.co_filename
+
+    for number in range(4):
+        for each in given:
+            each.grad = None
+        sys.setprofile(look if number == 3 else None)
+        try:
+            function(*given).backward(seed)
+        finally:
+            sys.setprofile(None)
+    assert calls <= 170

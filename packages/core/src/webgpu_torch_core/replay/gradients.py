@@ -25,7 +25,7 @@ from ..record.node import Node, anomaly, running
 from ..record.node import _sequence as sequence
 from ..record.tape import Entry, Tape, Value
 from ..tensors.saved_tensors import SavedResult, SavedTensor
-from ..tensors.storage import Storage
+from ..tensors.storage import Storage, storage_numbers
 from ..tensors.tensor import Tensor
 
 Edge = tuple[Node, int]
@@ -188,7 +188,7 @@ class Recipe:
             (found.results[each][0][0], SavedResult(results[each], each, found.title)) for each in self.saved_results
         ]
         pending.inner = [(number, values[number]) for number in self.inner]
-        pending.held = [(number, tensors[number]) for number in self.held]
+        pending.held = [(number, values[number]) for number in self.held]
         if found.kind is None:
             return results[0]
         return found.kind(results) if found.kind is tuple else found.kind(*results)
@@ -205,7 +205,7 @@ class Pending:
         self.saved: list[tuple[int, SavedTensor]] = []
         self.results: list[tuple[int, SavedResult]] = []
         self.inner: list[tuple[int, Value]] = []
-        self.held: list[tuple[int, Tensor]] = []
+        self.held: list[tuple[int, Value]] = []
 
     @property
     def keeps_tensors(self) -> bool:
@@ -258,15 +258,15 @@ class Pending:
             RuntimeError: something was modified in place since it was kept.
         """
         recipe = self.recipe
-        kept = {number: each.tensor._storage for number, each in self.saved} | {
-            number: each._storage for number, each in self.held
-        }
+        # What was written to since, though nothing reads it: as it was.
+        kept = {number: _storage_of(value, 0) for number, value in self.held}
         written: list[tuple[Storage, int]] = []
         for number, saved in self.saved:
-            if kept[number].version != saved.version:
-                # The call sees it as it was, and the pass what became of it.
-                written.append((_of_version(kept[number], saved.version), kept[number].version))
-                kept[number] = written[-1][0]
+            storage = kept[number] = saved.tensor._storage
+            if storage.version != saved.version:
+                # The call sees the count of writes as it was, and the pass what became of it.
+                kept[number] = _storage_of(storage.value, saved.version)
+                written.append((kept[number], storage.version))
         edges = dict(zip(recipe.tracked, self.edges, strict=True))
         tensors = [_connected(recipe, number, kept, edges.get(number)) for number in range(len(recipe.operands))]
         wanted: dict[Edge, int] = {}
@@ -283,10 +283,10 @@ class Pending:
         return [found.get(number) for number in range(len(self.edges))]
 
 
-def _of_version(storage: Storage, version: int) -> Storage:
-    """Return a storage of the same elements with another count of writes."""
+def _storage_of(value: Any, version: int) -> Storage:
+    """Return a storage with a count of writes for a value that another one owns."""
     made = Storage.__new__(Storage)
-    made.value, made.version, made.inference, made.number = storage.value, version, storage.inference, storage.number
+    made.value, made.version, made.number, made.inference = value, version, next(storage_numbers), False
     return made
 
 
