@@ -98,7 +98,7 @@ def test_faults_of_the_device_lose_nothing(device: str) -> None:
 #: where faults are injected: allocation, mapping, uploads, plans and submissions
 PLACES = {
     "cpu": ("pool.take", "read", "write", "advance"),
-    "webgpu": ("pool.take", "gpu.read_all", "gpu.write", "advance", "gpu.submit"),
+    "webgpu": ("pool.take_all", "gpu.read_all", "gpu.write", "advance", "gpu.submit"),
 }
 FAULTS = 100
 

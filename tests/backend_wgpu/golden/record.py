@@ -21,7 +21,8 @@ from profiles import PROFILES
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
 from webgpu_torch_backend_wgpu.program import Pass, Program
-from webgpu_torch_core.backend.interface import Plan, Step
+from webgpu_torch_core.backend.interface import Step
+from webgpu_torch_core.record.runs import Run
 
 FOLDER = Path(__file__).parent
 INDEX, SOURCES = FOLDER / "index.txt", FOLDER / "sources.xz"
@@ -53,7 +54,7 @@ def programs(profile: str) -> Iterator[tuple[str, list[Program], list[str]]]:
     index = list(PROFILES).index(profile)
     backend()
     device: Any = registry.device("webgpu", index)
-    generate, run, broken = device.compiler.generate, device.run, device.gpu.broken
+    generate, advance, broken = device.compiler.generate, device.advance, device.gpu.broken
     generated: dict[Any, Program] = {}
     kernels: dict[Any, None] = {}
 
@@ -61,11 +62,11 @@ def programs(profile: str) -> Iterator[tuple[str, list[Program], list[str]]]:
         generated[kernel] = generate(kernel, capabilities)
         return generated[kernel]
 
-    def noting(plan: Plan, *given: Any) -> None:
-        kernels.update(dict.fromkeys(each.kernel for each in plan.steps if isinstance(each, Step)))
-        run(plan, *given)
+    def noting(run: Run) -> None:
+        kernels.update(dict.fromkeys(each.kernel for each in run.plan.steps if isinstance(each, Step)))
+        advance(run)
 
-    device.compiler.generate, device.run = remembering, noting
+    device.compiler.generate, device.advance = remembering, noting
     device.gpu.strict = False
     for name, program in PROGRAMS.items():
         kernels.clear()
