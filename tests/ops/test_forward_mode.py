@@ -128,3 +128,102 @@ def test_a_level_ends_with_its_block() -> None:
             assert forward._current_level == 0
             1 / 0  # noqa: B018
         assert forward._current_level == -1
+
+
+BOTH = pytest.mark.parametrize("t", [torch, ours], ids=["torch", "ours"])
+
+
+@BOTH
+def test_tangents_are_kept_as_they_are_and_no_longer_than_needed(t: Any) -> None:
+    forward = t.autograd.forward_ad
+    x, given = t.rand(2), t.rand(2)
+    with forward.dual_level():
+        dual = forward.make_dual(x, given)
+        assert forward.unpack_dual(dual).tangent is given
+        tangent = t.rand(2, requires_grad=True)
+        reference = t._C._WeakTensorRef(tangent)
+        other = forward.make_dual(x, tangent)
+        del tangent
+        assert not reference.expired()
+        del other
+        assert reference.expired()
+    assert forward.unpack_dual(dual).tangent is None
+
+
+@BOTH
+@pytest.mark.parametrize("steps", [("mul",), ("view", "mul"), ("copy",), ("item", "mul")])
+def test_tangents_of_what_was_written(t: Any, steps: tuple[str, ...]) -> None:
+    forward = t.autograd.forward_ad
+    with forward.dual_level():
+        dual = forward.make_dual(t.ones(3), t.arange(3.0))
+        expected = [0.0, 1.0, 2.0]
+        for step in steps:
+            if step == "mul":
+                dual.mul_(2)
+                expected = [2 * each for each in expected]
+            elif step == "view":
+                dual[1:].mul_(3)
+                expected = [expected[0], *(3 * each for each in expected[1:])]
+            elif step == "item":
+                dual[2] = 7
+                expected[2] = 0.0
+            else:
+                dual = t.zeros(3).copy_(dual)
+        assert forward.unpack_dual(dual).tangent.tolist() == expected
+
+
+@BOTH
+@pytest.mark.parametrize("returned", ["view", "self", "product"])
+def test_tangents_of_outputs_that_are_inputs(t: Any, returned: str) -> None:
+    made = {"view": lambda x: x.view_as(x), "self": lambda x: x, "product": lambda x: x * 2}[returned]
+
+    class Both(t.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            return x + y, x
+
+        @staticmethod
+        def jvp(ctx: Any, x: Any, y: Any) -> Any:
+            return x + y, made(x)
+
+    forward = t.autograd.forward_ad
+    x, y, tangent = t.tensor(1.0), t.tensor(1.0), t.tensor(1.0)
+    with forward.dual_level():
+        dual = forward.make_dual(x, tangent)
+        if returned == "view":
+            assert forward.unpack_dual(Both.apply(dual, y)[1]).tangent._base is tangent
+        else:
+            with pytest.raises(RuntimeError, match="but the jvp is not returning a view"):
+                Both.apply(dual, y)
+
+
+@BOTH
+@pytest.mark.parametrize("in_place", [True, False])
+def test_tangents_of_inputs_that_a_function_writes(t: Any, in_place: bool) -> None:
+    class Doubled(t.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return gradient * 2
+
+        @staticmethod
+        def jvp(ctx: Any, tangent: Any) -> Any:
+            return tangent.mul_(2) if in_place else tangent * 2
+
+    forward = t.autograd.forward_ad
+    x = t.tensor(1.0).clone()
+    with forward.dual_level():
+        tangent = t.ones_like(x)
+        dual = forward.make_dual(x, tangent)
+        if not in_place:
+            with pytest.raises(RuntimeError, match="jvp function must modify the corresponding gradient inplace"):
+                Doubled.apply(dual)
+            return
+        result = Doubled.apply(dual)
+        assert result is dual
+        assert forward.unpack_dual(result).tangent is tangent
+        assert forward.unpack_dual(result * 3).tangent.item() == 6

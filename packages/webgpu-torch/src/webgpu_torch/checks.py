@@ -106,8 +106,3 @@ def _shape_as_tensor(self: Tensor) -> Tensor:
     from webgpu_torch_core import tensor
 
     return tensor(tuple(self.shape), dtype=int64)
-
-
-def _neg_view(input: Tensor) -> Tensor:
-    """Return the negative of a tensor, which PyTorch computes when it is read and this library at once."""
-    return -input

@@ -20,3 +20,17 @@ def _dtype_to_storage_type_map() -> dict[_dtype, str]:
 def _storage_type_to_dtype_map() -> dict[str, _dtype]:
     """Return the types of elements by the older names of storages."""
     return {name: kind for kind, name in _STORAGE_NAMES.items()}
+
+
+#: whether every use of a typed storage is to warn; none does
+_always_warn = [False]
+
+
+def _get_always_warn_typed_storage_removal() -> bool:
+    """Return what was last asked for."""
+    return _always_warn[0]
+
+
+def _set_always_warn_typed_storage_removal(always_warn: bool) -> None:
+    """Keep what is asked for, which changes nothing: typed storages stay, and do not warn."""
+    _always_warn[0] = always_warn

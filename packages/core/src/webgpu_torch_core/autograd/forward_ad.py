@@ -9,22 +9,48 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import weakref
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 from ..operations.common import attach
 from ..record.grad_mode import enable_grad
-from ..record.node import AccumulateGrad
+from ..record.node import AccumulateGrad, Node
 from ..tensors.tensor import Tensor
 from .engine import grad, reachable
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
 
+class _Duals:
+    """What stands for each dual tensor in the graph, and its tangent, as long as there is the dual tensor or something of it."""
+
+    def __init__(self) -> None:
+        self._pairs: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}
+
+    def add(self, stand_in: Tensor, tangent: Tensor) -> None:
+        """Add a pair."""
+        key, pairs = id(stand_in), self._pairs
+        pairs[key] = weakref.ref(stand_in, lambda _: pairs.pop(key, None)), tangent
+
+    def pairs(self) -> list[tuple[Tensor, Tensor]]:
+        """Return the pairs whose stand-ins there are."""
+        found = [(reference(), tangent) for reference, tangent in list(self._pairs.values())]
+        return [(stand_in, tangent) for stand_in, tangent in found if stand_in is not None]
+
+    def tangent_of(self, tensor: Tensor) -> Tensor | None:
+        """Return the tangent that a tensor was made with, if it is a dual tensor that was not written since."""
+        made = tensor.__dict__.get("_made_dual")
+        if made is None or made[0] is not tensor._grad_fn or made[2] != tensor._version:
+            return None
+        found = self._pairs.get(made[1])
+        return None if found is None else found[1]
+
+
 class _Level(threading.local):
     """The dual tensors of this thread's level, None outside of one: what stands for each in the graph, and its tangent."""
 
-    duals: list[tuple[Tensor, Tensor]] | None = None
+    duals: _Duals | None = None
     #: whether tangents are being found: then results of functions that have their own stand for themselves
     unpacking = False
 
@@ -50,7 +76,7 @@ def enter_dual_level() -> int:
     if _level.duals is not None:
         raise RuntimeError("Nested forward mode AD is not supported at the moment")
     global _current_level
-    _level.duals = []
+    _level.duals = _Duals()
     _current_level = 0
     return 0
 
@@ -105,9 +131,17 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 def _dual(tensor: Tensor, tangent: Tensor, backward: Callable[[Tensor], tuple[Tensor | None, Tensor]]) -> Tensor:
     assert _level.duals is not None
     stand_in = tensor.detach().requires_grad_()
-    _level.duals.append((stand_in, tangent))
+    _level.duals.add(stand_in, tangent)
     with enable_grad():
-        return attach(tensor.detach(), "MakeDualBackward", (tensor, stand_in), backward)
+        made = attach(tensor.detach(), "MakeDualBackward", (tensor, stand_in), backward)
+    return _marked(made, stand_in)
+
+
+def _marked(made: Tensor, stand_in: Tensor) -> Tensor:
+    """Return a dual tensor that knows what stands for it."""
+    if not made.is_inference():
+        made.__dict__["_made_dual"] = made._grad_fn, id(stand_in), made._version
+    return made
 
 
 def unpacking() -> bool:
@@ -117,7 +151,7 @@ def unpacking() -> bool:
 
 def tangents_of(arguments: Sequence[object]) -> tuple[Tensor | None, ...]:
     """Return the tangent of each argument that has one, of its shape; nothing where none has."""
-    if not _level.duals:
+    if _level.duals is None or not _level.duals.pairs():
         return ()
     found = tuple(unpack_dual(each).tangent if isinstance(each, Tensor) else None for each in arguments)
     return found if any(each is not None for each in found) else ()
@@ -136,6 +170,17 @@ def with_tangent(result: Tensor, tangent: Tensor) -> Tensor:
     return _dual(result, tangent, lambda gradient: (None if _level.unpacking else gradient, gradient))
 
 
+def written_tangent(result: Tensor, tangent: Tensor) -> Tensor:
+    """Return an argument that a function has written into, with the tangent that the function has written into."""
+    assert _level.duals is not None
+    stand_in = result.detach().requires_grad_()
+    _level.duals.add(stand_in, tangent)
+    edges = (result._gradient_edge(), stand_in._gradient_edge())
+    node = Node("MakeDualBackward", edges, lambda gradient: (None if _level.unpacking else gradient, gradient))
+    result._rebase_history(node)
+    return _marked(result, stand_in)
+
+
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:
     """Return a tensor of any shape and the tangent that it has of the dual tensors it was computed from.
 
@@ -143,9 +188,12 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         RuntimeError: an operation between has no derivative.
     """
     del level
-    duals = _level.duals
+    duals = [] if _level.duals is None else _level.duals.pairs()
     if not duals or not tensor.requires_grad:
         return UnpackedDualTensor(tensor, None)
+    own = _level.duals.tangent_of(tensor) if _level.duals is not None else None
+    if own is not None:
+        return UnpackedDualTensor(_released(tensor, [each for each, _ in duals]), own)
     stand_ins = [each for each, _ in duals]
     with enable_grad():
         vector = tensor.detach().new_zeros(tensor.shape).requires_grad_()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..record.grad_mode import recording
 from ..record.node import FREED, Gradients, Node
 from ..tensors.saved_tensors import SavedResult, SavedTensor
 from ..tensors.tensor import Tensor
-from .forward_ad import tangents_of, unpacking, with_tangent
+from .forward_ad import tangents_of, unpacking, with_tangent, written_tangent
 from .wrapping import wrap_outputs
 
 
@@ -208,7 +208,7 @@ def _no_backward(*_: Any) -> None:
 
 
 def _zeros(template: tuple[Any, Any, Any]) -> Any:
-    return zeros(*template[0], dtype=template[1], device=template[2])
+    return zeros(template[0], dtype=template[1], device=template[2])
 
 
 def _backward_of(function: Any) -> Any:
@@ -296,6 +296,8 @@ class Function:
         records = recording.enabled and any(context.needs_input_grad)
         # What is changed in place has another edge afterwards.
         edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in args) if records else ()
+        # As they are before anything is written.
+        given = () if cls.jvp is Function.jvp else tangents_of(args)
         saved, recording.enabled = recording.enabled, False
         try:
             if apart:
@@ -307,31 +309,33 @@ class Function:
             recording.enabled = saved
         outputs = result if isinstance(result, tuple) else (result,)
         _check_marks(context, outputs)
-        own = () if cls.jvp is Function.jvp else cls._tangents(context, args, len(outputs))
+        own = cls._tangents(context, args, given, len(outputs)) if given else ()
         context._to_forward = ()
         if records:
             node = cls._node(context, edges, args, outputs)
             outputs = wrap_outputs(node, context, args, outputs)
             context._keep(node)
         if own:
+            _check_tangents(context, args, result if isinstance(result, tuple) else (result,), given, own)
             outputs = tuple(
                 each
-                if tangent is None or any(each is changed for changed in context._dirty)
+                if tangent is None
+                else written_tangent(each, tangent)
+                if any(each is changed for changed in context._dirty)
                 else with_tangent(each, tangent)
                 for each, tangent in zip(outputs, own, strict=True)
             )
         return outputs if isinstance(result, tuple) else outputs[0]
 
     @classmethod
-    def _tangents(cls, context: FunctionContext, args: tuple[object, ...], count: int) -> tuple[Tensor | None, ...]:
-        """Return the outputs' tangents as ``jvp`` gives them, nothing where no argument has one.
+    def _tangents(
+        cls, context: FunctionContext, args: tuple[object, ...], given: tuple[Tensor | None, ...], count: int
+    ) -> tuple[Tensor | None, ...]:
+        """Return the outputs' tangents as ``jvp`` gives them for those of the arguments.
 
         Raises:
             RuntimeError: there are not as many as outputs.
         """
-        given = tangents_of(args)
-        if not given:
-            return ()
         if context._materialize:
             given = tuple(
                 _zeros(_template(each))
@@ -352,6 +356,35 @@ class Function:
             kind = type(f"{cls.__name__}Backward", (FunctionNode,), {"__slots__": (), "__doc__": FunctionNode.__doc__})
             cls._node_kind = kind  # type: ignore[attr-defined]
         return kind(kind.__name__, edges, cls, context, tuple(map(_template, args)), tuple(map(_template, outputs)))
+
+
+_VIEW = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view"
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    return tensor if tensor._base is None else tensor._base
+
+
+def _check_tangents(
+    context: FunctionContext, args: Sequence[Any], results: Sequence[Any], given: Sequence[Any], own: Sequence[Any]
+) -> None:
+    """Raise a RuntimeError where outputs that share memory with an input have tangents that do not share that of its tangent."""
+    for result, tangent in zip(results, own, strict=True):
+        for argument, theirs in zip(args, given, strict=True):
+            if not isinstance(argument, Tensor) or not isinstance(result, Tensor) or theirs is None:
+                continue
+            if any(result is changed for changed in context._dirty):
+                if result is argument and tangent is not theirs:
+                    raise RuntimeError(
+                        "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
+                        "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
+                    )
+            elif result is argument or (result._base is not None and _whole(result) is _whole(argument)):
+                if tangent is None or tangent._base is None:
+                    raise RuntimeError(f"{_VIEW}.")
+                if _whole(tangent) is not _whole(theirs):
+                    which = "given forward mode gradient" if argument._base is None else "same base"
+                    raise RuntimeError(f"{_VIEW} of the {which}.")
 
 
 def _template(value: Any) -> Any:

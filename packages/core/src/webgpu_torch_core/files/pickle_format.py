@@ -35,6 +35,7 @@ from webgpu_torch_core.files.pickle_machine import (
     Builder,
     CheckpointError,
     Global,
+    InvalidTensorError,
     PickleMachine,
     check_key,
     is_known,
@@ -74,7 +75,7 @@ def read_pickle(
             return run(source, loader)
         return PickleMachine(source, loader, encoding).run()
     except CheckpointError as error:
-        raise CheckpointError(f"{label}: {error}") from None
+        raise type(error)(f"{label}: {error}") from None
 
 
 def _open_file(path: object) -> tuple[memoryview, dict[str, memoryview], str, bool, str]:
@@ -384,7 +385,8 @@ class _Loader:
         except CheckpointError:
             raise
         except (TypeError, ValueError, OverflowError, LookupError, RuntimeError) as error:
-            raise CheckpointError(f"'{function.path}' cannot be called with {brief(arguments)}: {error}") from None
+            kind = InvalidTensorError if isinstance(error, RuntimeError) else CheckpointError
+            raise kind(f"'{function.path}' cannot be called with {brief(arguments)}: {error}") from None
 
 
 def _mark(tensor: HostTensor, metadata: object, finished: bool) -> None:

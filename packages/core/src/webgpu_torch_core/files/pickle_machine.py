@@ -23,6 +23,10 @@ class CheckpointError(UnpicklingError, ValueError):
     """A file of ``torch.save`` is damaged, or holds what is not read: PyTorch's exception, and a ValueError as any bad file."""
 
 
+class InvalidTensorError(CheckpointError, RuntimeError):
+    """A file of ``torch.save`` describes a tensor that cannot be: also the RuntimeError that making it raises."""
+
+
 DTYPES = {f"torch.{each.name}": each for each in ALL_DTYPES}
 # What a name may be without being called: a storage's type, and the types of a tensor's subclass.
 _TYPE_MODULES = ("torch", "torch.storage")
@@ -113,7 +117,7 @@ class PickleMachine:
             except CheckpointError as error:
                 # What was read last before a value is the key it has in a dictionary.
                 key = next((each for each in reversed(self._stack) if type(each) is str), None)
-                raise CheckpointError(str(error) if key is None else f"{error} (read after {brief(key)})") from None
+                raise type(error)(str(error) if key is None else f"{error} (read after {brief(key)})") from None
 
     def _take(self, count: int) -> bytes:
         end = self._position + count

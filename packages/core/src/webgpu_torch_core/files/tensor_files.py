@@ -71,7 +71,7 @@ def save(
         raise AttributeError(
             f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}"
         )
-    storages: dict[int, HostStorage] = {}
+    storages: dict[tuple[int, int], HostStorage] = {}
 
     def describe(value: Any) -> HostTensor | HostStorage | None:
         if isinstance(value, TypedStorage):
@@ -82,10 +82,13 @@ def save(
         if not isinstance(value, Tensor) or value.is_meta or type(value).__reduce_ex__ is not Tensor.__reduce_ex__:
             return None
         storage = value._storage
-        held = storages.get(id(storage))
-        if held is None:
+        # One made for this call alone may have the place of another that is gone.
+        key = storage.number, id(storage)
+        held = storages.get(key)
+        # Of what has no elements there is nothing that could be of two types.
+        if held is None or (held.dtype is not value.dtype and not storage.value.numel):
             data = storage.value.engine.read(storage.value)
-            held = storages[id(storage)] = HostStorage(value.dtype, data)
+            held = storages[key] = HostStorage(value.dtype, data)
         elif held.dtype is not value.dtype:
             raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
         is_parameter = type(value).__name__ == "Parameter"
@@ -108,7 +111,7 @@ def _state(value: Tensor) -> object:
 
 
 #: attributes of tensors that files do not keep, as PyTorch's do not
-_UNSAVED = ("_post_accumulate_grad_hooks", "_place")
+_UNSAVED = ("_made_dual", "_place", "_post_accumulate_grad_hooks")
 
 
 def load(

@@ -68,10 +68,10 @@ def _flatten_inside(data: Any) -> tuple[tuple[int, ...], list[Any]]:
         raise ValueError(f"too many dimensions '{type(data).__name__}'")
     shape, numbers = flatten(data)
     if hasattr(data, "_storage"):
-        # A tensor of one element stands for its number.
+        # A tensor of one element stands for its number, and says of what type that is.
         if len(numbers) != 1:
             raise ValueError("only one element tensors can be converted to Python scalars")
-        return (), numbers
+        return (), [data]
     return shape, numbers
 
 

@@ -156,7 +156,7 @@ class AnySparse(Tensor):
         sparse_dim: int | None = None,
         *,
         layout: Layout | None = None,
-        blocksize: Sequence[int] | None = None,
+        blocksize: int | Sequence[int] | None = None,
         dense_dim: int | None = None,
     ) -> AnySparse:
         """Return the tensor in another layout."""
@@ -174,11 +174,11 @@ class AnySparse(Tensor):
         """Return the matrix with compressed columns."""
         return self.to_sparse(layout=sparse_csc, dense_dim=dense_dim)
 
-    def to_sparse_bsr(self, blocksize: Sequence[int], dense_dim: int | None = None) -> AnySparse:
+    def to_sparse_bsr(self, blocksize: int | Sequence[int], dense_dim: int | None = None) -> AnySparse:
         """Return the matrix with compressed rows of blocks."""
         return self.to_sparse(layout=sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
 
-    def to_sparse_bsc(self, blocksize: Sequence[int], dense_dim: int | None = None) -> AnySparse:
+    def to_sparse_bsc(self, blocksize: int | Sequence[int], dense_dim: int | None = None) -> AnySparse:
         """Return the matrix with compressed columns of blocks."""
         return self.to_sparse(layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 

@@ -177,7 +177,7 @@ class CompressedTensor(AnySparse):
         sparse_dim: int | None = None,
         *,
         layout: Layout | None = None,
-        blocksize: Sequence[int] | None = None,
+        blocksize: int | Sequence[int] | None = None,
         dense_dim: int | None = None,
     ) -> AnySparse:
         """Return the tensor in another layout, by coordinates unless one is given.
@@ -202,13 +202,14 @@ class CompressedTensor(AnySparse):
         rows, columns, values = self._elements()
         return SparseTensor.make(torch.stack([rows, columns]), values, self._sizes, self._kind == sparse_csr)
 
-    def _to_compressed(self, kind: Layout, blocksize: Sequence[int] | None) -> CompressedTensor:
+    def _to_compressed(self, kind: Layout, blocksize: int | Sequence[int] | None) -> CompressedTensor:
         name = f"to_{str(kind).removeprefix('torch.')}"
         blocked = kind in (sparse_bsr, sparse_bsc)
         if self._blocked and not blocked:
             raise RuntimeError(
                 f"{name.replace('to_', 'sparse_compressed_to_')}: expected SparseCsr or SparseCsc layout but got {CALLED[self._kind]}"
             )
+        blocksize = (blocksize, blocksize) if isinstance(blocksize, int) else blocksize
         if self._blocked and blocksize is not None and tuple(blocksize) != self._block:
             raise RuntimeError(
                 f"{name}: conversion from {CALLED[self._kind]} to {CALLED[kind]} with blocksize changed from "
@@ -415,7 +416,7 @@ def _compress(
 
 def of_elements(
     rows: Tensor, columns: Tensor, values: Tensor, batch: tuple[int, ...], sizes: Sequence[int], kind: Layout,
-    blocksize: Sequence[int] | None, index_type: Answer,
+    blocksize: int | Sequence[int] | None, index_type: Answer,
 ) -> CompressedTensor:  # fmt: skip
     """Return the compressed tensor of elements ``[n, *dense]`` at rows, counted through the batch, and columns, each there once."""
     start = len(batch)
@@ -439,7 +440,9 @@ def of_elements(
     )
 
 
-def of_dense(dense: Tensor, kind: Layout, blocksize: Sequence[int] | None, dense_dim: int | None) -> CompressedTensor:
+def of_dense(
+    dense: Tensor, kind: Layout, blocksize: int | Sequence[int] | None, dense_dim: int | None
+) -> CompressedTensor:
     """Return a dense tensor's elements or blocks that are not zero.
 
     Raises:
@@ -461,7 +464,7 @@ def of_dense(dense: Tensor, kind: Layout, blocksize: Sequence[int] | None, dense
     return _compress(keys, parts[keys], batch, counts, dense.shape, kind, torch.int64)
 
 
-def _block_of(sizes: Sequence[int], kind: Layout, blocksize: Sequence[int] | None) -> tuple[int, int]:
+def _block_of(sizes: Sequence[int], kind: Layout, blocksize: int | Sequence[int] | None) -> tuple[int, int]:
     """Return the sizes of blocks, of one element where there are none.
 
     Raises:
@@ -474,6 +477,7 @@ def _block_of(sizes: Sequence[int], kind: Layout, blocksize: Sequence[int] | Non
                 f"dense_to_sparse: conversion from Strided to {CALLED[kind]} with blocksize argument given is not supported"
             )
         return 1, 1
+    blocksize = (blocksize, blocksize) if isinstance(blocksize, int) else blocksize
     if blocksize is None or len(blocksize) != 2:
         raise RuntimeError(f"to_{name}: blocksize of two numbers is asked for, not {blocksize}")
     height, width = (int(each) for each in blocksize)

@@ -125,7 +125,7 @@ class SparseTensor(AnySparse):
         sparse_dim: int | None = None,
         *,
         layout: Layout | None = None,
-        blocksize: Sequence[int] | None = None,
+        blocksize: int | Sequence[int] | None = None,
         dense_dim: int | None = None,
     ) -> AnySparse:
         """Return the tensor, which is sparse, in another layout if one is given.

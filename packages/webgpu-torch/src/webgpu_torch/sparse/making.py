@@ -53,9 +53,19 @@ def sparse_coo_tensor(
             f"indices of shape [sparse_dim, nnz] and values of shape [nnz, ...] are asked for, not {tuple(positions.shape)} and "
             f"{tuple(held.shape)}"
         )
-    highest = [int(row.max()) + 1 if len(row) else 0 for row in positions]
+    counted = positions.shape[0] > 0 and positions.shape[1] > 0
+    # One read of both bounds of all dimensions.
+    bounds = torch.stack([positions.amin(1), positions.amax(1)], 1).tolist() if counted else [[0, -1]] * len(positions)
+    highest = [most + 1 for _, most in bounds]
     sizes = [*highest, *held.shape[1:]] if size is None else list(size)
-    if len(sizes) != len(positions) + held.dim() - 1 or any(most > each for most, each in zip(highest, sizes)):
+    for place, ((least, most), each) in enumerate(zip(bounds, sizes)):
+        if least < 0:
+            raise RuntimeError(f"found negative index {least} for dim {place}")
+        if most >= each:
+            raise RuntimeError(
+                f"size is inconsistent with indices: for dim {place}, size is {each} but found index {most}"
+            )
+    if len(sizes) != len(positions) + held.dim() - 1:
         raise RuntimeError(
             f"size {sizes} does not hold positions up to {[each - 1 for each in highest]} of values {list(held.shape[1:])}"
         )
@@ -248,7 +258,7 @@ def to_sparse(
     sparse_dim: int | None = None,
     *,
     layout: layout | None = None,
-    blocksize: Sequence[int] | None = None,
+    blocksize: int | Sequence[int] | None = None,
     dense_dim: int | None = None,
 ) -> AnySparse:
     """Return a tensor's elements that are not zero, with their positions in the first ``sparse_dim`` dimensions, all by default.
@@ -284,12 +294,12 @@ def to_sparse_csc(input: Tensor, dense_dim: int | None = None) -> AnySparse:
     return to_sparse(input, layout=sparse_csc, dense_dim=dense_dim)
 
 
-def to_sparse_bsr(input: Tensor, blocksize: Sequence[int], dense_dim: int | None = None) -> AnySparse:
+def to_sparse_bsr(input: Tensor, blocksize: int | Sequence[int], dense_dim: int | None = None) -> AnySparse:
     """Return the blocks of ``[*batch, m, n, *dense]`` that are not zero, rows compressed; as many in each of the batch."""
     return to_sparse(input, layout=sparse_bsr, blocksize=blocksize, dense_dim=dense_dim)
 
 
-def to_sparse_bsc(input: Tensor, blocksize: Sequence[int], dense_dim: int | None = None) -> AnySparse:
+def to_sparse_bsc(input: Tensor, blocksize: int | Sequence[int], dense_dim: int | None = None) -> AnySparse:
     """Return the blocks of ``[*batch, m, n, *dense]`` that are not zero, columns compressed; as many in each of the batch."""
     return to_sparse(input, layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 

@@ -148,6 +148,8 @@ def write_slices_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def index_fill_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+    if not args[0].is_complex():
+        raise RuntimeError("index_fill_(): Converting complex Scalar to non-complex type is not supported")
     return by_parts(function, args, kwargs, (3, "value"))
 
 

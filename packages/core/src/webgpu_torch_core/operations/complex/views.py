@@ -220,9 +220,6 @@ def resolve_neg(input: Tensor) -> Tensor:
     return input
 
 
-Tensor._neg_view = lambda self: -self  # type: ignore[attr-defined]
-
-
 @operation("view")
 def is_conj(input: Tensor) -> bool:
     """Whether the tensor is a conjugate yet to be computed: never."""

@@ -9,7 +9,7 @@ from typing import Any
 from ...ir.dtypes import dtype
 from ...ir.layouts import Layout, contiguous_layout
 from ...record.devices import canonical_device
-from ...tensors.tensor import Storage, Tensor
+from ...tensors.tensor import MetaValue, Storage, Tensor
 from .dlpack import device_of, exported
 from .factories import from_bytes
 from .strided import empty_strided
@@ -74,6 +74,25 @@ def _dlpack_device(self: Tensor) -> tuple[int, int]:
     return device_of(self)
 
 
+def _copied_by_class(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    """Return a copy of a tensor without elements of its own, whose class knows what it holds.
+
+    Raises:
+        RuntimeError: the class's ``clone`` returns a tensor of another.
+    """
+    copied = memo[id(self)] = self.detach().clone() if type(self).clone is Tensor.clone else self.clone()
+    if type(copied) is not type(self):
+        raise RuntimeError(
+            f"The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types that properly "
+            f"implement clone(): that of {type(self).__name__} returns a {type(copied).__name__}"
+        )
+    copied._requires_grad = self._requires_grad
+    for name, value in self.__dict__.items():
+        if name not in copied.__dict__:
+            copied.__dict__[name] = copy.deepcopy(value, memo)
+    return copied
+
+
 def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     if self._grad_fn is not None:
         raise RuntimeError(
@@ -84,11 +103,8 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     found = memo.get(id(self))
     if found is not None:
         return found
-    if not getattr(self._engine, "computes", True):
-        # Its class knows what it holds.
-        copied = memo[id(self)] = self.detach().clone()
-        copied._requires_grad = self._requires_grad
-        return copied
+    if isinstance(self._storage.value, MetaValue) and type(self).__name__ not in ("Tensor", "Parameter"):
+        return _copied_by_class(self, memo)
     source = self.detach()
     storage_copy = memo.get(id(self._storage))
     if storage_copy is None:

@@ -247,6 +247,14 @@ class TypedStorage:
         """
         raise RuntimeError("_share_fd_: only available on CPU, where memory is not shared between processes here")
 
+    #: Refused as :meth:`share_memory_`, by whichever means.
+    _share_fd_cpu_ = _share_filename_cpu_ = share_memory_
+
+    def resizable(self) -> bool:
+        """Return whether :meth:`resize_` may change the number of elements: not while others look at the memory."""
+        value = self._elements._storage.value
+        return not getattr(value, "outside", ())
+
     def __reduce__(self) -> tuple[Callable[[Tensor], TypedStorage], tuple[Tensor]]:
         return TypedStorage.of_tensor, (self._elements,)
 

@@ -133,6 +133,9 @@ class UntypedStorage:
             raise NotImplementedError("Not available for 'meta' device type")
         return self.host_bytes()
 
+    def _fix_weakref(self) -> None:
+        """Do nothing: references to a storage are Python's own."""
+
     def fill_(self, value: int) -> UntypedStorage:
         """Write one number into every byte."""
         self.as_elements(uint8).fill_(value)  # type: ignore[attr-defined]

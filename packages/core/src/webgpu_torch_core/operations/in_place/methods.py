@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +106,7 @@ def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace every element by what a Python function makes of it; slow, and only on the CPU.
 
     Raises:
-        TypeError: a tensor on another device.
+        TypeError: a tensor on another device, or the function returns no number.
     """
     return _mapped(self, (self,), callable, "apply_")
 
@@ -179,4 +180,7 @@ def _mapped(self: Tensor, operands: tuple[Tensor, ...], callable: Callable[..., 
             raise TypeError(f"{name} is only implemented on CPU tensors")
     rows = [each.reshape(-1).tolist() for each in operands]
     values = [callable(*numbers) for numbers in zip(*rows, strict=True)]
+    for each in values:
+        if not isinstance(each, numbers.Number):
+            raise TypeError(f"{name}: the function should return a number, not {type(each).__name__}")
     return self.copy_(self.new_tensor(values, dtype=self.dtype).reshape(self.shape))

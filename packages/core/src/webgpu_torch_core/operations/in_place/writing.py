@@ -144,8 +144,14 @@ _WRITTEN_BEHIND = (
 
 def check_behind(state: tuple[Any, ...]) -> None:
     """Raise where a view is used that was made without recording and whose base was written since."""
-    if len(state) > 2 and state[2] == "no_grad" and recording.enabled:
-        raise RuntimeError(_WRITTEN_BEHIND)
+    if len(state) > 2 and state[2] in ("no_grad", "inference") and recording.enabled:
+        if state[2] == "no_grad":
+            raise RuntimeError(_WRITTEN_BEHIND)
+        raise RuntimeError(
+            _WRITTEN_BEHIND.replace("no_grad mode", "inference mode")
+            .replace("with grad mode enabled", "in normal mode")
+            .replace("no_grad block", "inference_mode block")
+        )
 
 
 def rebase_gradient(target: Tensor, node: Node, number: int) -> None:

@@ -12,6 +12,7 @@ from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes as common_shape
 from ...ir.layouts import wrap_dimension
 from ...tensors.memory_formats import contiguous_format
+from ...tensors.storage import DataStorage
 from ...tensors.tensor import Size, Tensor
 from ..common import no_view, require_layout
 from ..creation.factories import arange, as_tensor, from_bytes
@@ -182,9 +183,12 @@ _split_dimension("dsplit", 3, lambda _: 2, "Pieces behind each other: of the thi
 
 
 def _of_their_own(pieces: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-    """Return views as tensors whose gradients know nothing of what they are views of, though its memory is theirs."""
+    """Return views as tensors whose gradients know nothing of what they are views of, though its memory is theirs: nor do they
+    count each other's writes.
+    """
     for each in pieces:
         each._base = None
+        each._storage = DataStorage(each._storage)
     return pieces
 
 
