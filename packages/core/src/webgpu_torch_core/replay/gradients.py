@@ -83,7 +83,7 @@ class Forward(NamedTuple):
     Fields:
         steps: kernels over numbered values: the operands', then those of kernels before.
         results: its tensors, and whether each has a gradient.
-        count: how many values there are.
+        total: how many values there are.
         kind: the class of the tuple of several results; None of a single one.
         title: what its node is called.
         reporting: how many kernels report what they find wrong.
@@ -91,7 +91,7 @@ class Forward(NamedTuple):
 
     steps: list[Step]
     results: list[tuple[Made, bool]]
-    count: int
+    total: int
     kind: type[tuple[Tensor, ...]] | None
     title: str
     reporting: int
@@ -177,7 +177,10 @@ class Recipe:
         self.engine.recorder.reporting += found.reporting
         for kernel, operands, parameters in found.steps:
             values += record(kernel, list(map(values.__getitem__, operands)), parameters)
-        results = [Tensor._from_value(values[number], *rest) for (number, *rest), _ in found.results]
+        results = [
+            Tensor._from_value(values[number], layout, kind, place)
+            for (number, layout, kind, place), _ in found.results
+        ]
         pending = Pending(self, edges)
         node = Node(found.title, edges, pending, len(results))
         for number, (each, (_, differentiable)) in enumerate(zip(results, found.results, strict=True)):
@@ -220,7 +223,7 @@ class Pending:
         found = recipe.backward_of(tuple(map(_kind_of, gradients)))
         if found is None:
             return self._again(gradients)
-        values: list[Any] = [None] * recipe.forward.count
+        values: list[Any] = [None] * recipe.forward.total
         for number, saved in [*self.saved, *self.results]:
             storage = saved.tensor._storage
             if storage.version != saved.version:
@@ -397,9 +400,9 @@ class _Trace:
             raise Unknown
         backward = self._taken(self.tape.entries[count:])
         made = [
-            self._made(each, forward.count) if each is not None else None for each in map(found.get, range(len(edges)))
+            self._made(each, forward.total) if each is not None else None for each in map(found.get, range(len(edges)))
         ]
-        read = {each for _, operands, _ in backward for each in operands if each < forward.count}
+        read = {each for _, operands, _ in backward for each in operands if each < forward.total}
         # PyTorch lets these be written to, while what is kept of other operands is watched.
         if any(values[each].saved for each in read if each < len(values)):
             raise Unknown

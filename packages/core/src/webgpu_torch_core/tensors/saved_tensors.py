@@ -29,7 +29,7 @@ class SavedTensor:
                 "it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
             )
         self.version = storage.version
-        self.tensor = tensor
+        self.tensor: Any = tensor
         self.packed: Any = None
         if recording.saved_hooks:
             self.packed = Packed(tensor.detach(), tensor._gradient_edge())
@@ -55,7 +55,7 @@ class SavedResult:
     __slots__ = ("number", "packed", "tensor", "title", "version")
 
     def __init__(self, tensor: Any, number: int = 0, title: str = "") -> None:
-        self.tensor = tensor.detach()
+        self.tensor: Any = tensor.detach()
         self.version = tensor._storage.version
         self.number = number
         self.title = title
