@@ -69,12 +69,13 @@ class Place(NamedTuple):
     number: int
 
 
-def arranged(given: Any, replace: Callable[[Any], Any]) -> Any:
+def arranged(given: object, replace: Callable[[Place | Tensor], object]) -> object:
     """Return arguments with tensors, and what stands for them, replaced."""
     kind = given.__class__
     if kind is list or kind is tuple:
-        return kind([arranged(each, replace) for each in given])
-    return replace(given) if kind is Place or kind in PLAIN else given
+        found = (arranged(each, replace) for each in given)  # type: ignore[attr-defined] # pyright: ignore[reportGeneralTypeIssues]
+        return list(found) if kind is list else tuple(found)
+    return replace(given) if kind is Place or kind in PLAIN else given  # type: ignore[arg-type] # pyright: ignore[reportArgumentType]
 
 
 class Forward(NamedTuple):
@@ -117,14 +118,14 @@ class Recipe:
     """
 
     def __init__(
-        self, function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any], operands: list[Operand],
-        engine: Engine,
+        self, function: Callable[..., object], arguments: tuple[object, ...], named: dict[str, object],
+        operands: list[Operand], engine: Engine,
     ) -> None:  # fmt: skip
         self.function = function
         self.operands = operands
         self.engine = engine
         numbers = iter(range(len(operands)))
-        self.arguments = arranged(arguments, lambda _: Place(next(numbers)))
+        self.arguments = [arranged(each, lambda _: Place(next(numbers))) for each in arguments]
         self.named = {name: arranged(each, lambda _: Place(next(numbers))) for name, each in named.items()}
         self.tracked = [number for number, each in enumerate(operands) if each.tracked]
         self.backwards: dict[tuple[Any, ...], Backward | None] = {}
@@ -170,7 +171,7 @@ class Recipe:
                 self.backwards[key] = backward
         return self.backwards[key]
 
-    def call(self, values: list[Any], tensors: list[Tensor], edges: tuple[Edge | None, ...]) -> Any:
+    def call(self, values: list[Value], tensors: list[Tensor], edges: tuple[Edge, ...]) -> object:
         """Record a call over values of its tensors, and return its results."""
         found = self.forward
         record = self.engine.record
@@ -202,7 +203,7 @@ class Pending:
 
     __slots__ = ("edges", "held", "inner", "recipe", "results", "saved")
 
-    def __init__(self, recipe: Recipe, edges: tuple[Edge | None, ...]) -> None:
+    def __init__(self, recipe: Recipe, edges: tuple[Edge, ...]) -> None:
         self.recipe = recipe
         self.edges = edges
         self.saved: list[tuple[int, SavedTensor]] = []
@@ -274,10 +275,10 @@ class Pending:
         tensors = [_connected(recipe, number, kept, edges.get(number)) for number in range(len(recipe.operands))]
         wanted: dict[Edge, int] = {}
         for number, edge in enumerate(self.edges):
-            wanted.setdefault(edge, number)  # type: ignore[arg-type]
+            wanted.setdefault(edge, number)
         start = next(sequence)
         result = _called(recipe, tensors)
-        results = result if isinstance(result, tuple) else (result,)
+        results: tuple[Any, ...] = result if isinstance(result, tuple) else (result,)
         made = {recipe.forward.results[place][0][0]: each for place, each in enumerate(results)}
         written += [(made[number]._storage, saved.tensor._storage.version) for number, saved in self.results]
         for storage, version in written:
@@ -286,7 +287,7 @@ class Pending:
         return [found.get(number) for number in range(len(self.edges))]
 
 
-def _storage_of(value: Any, version: int) -> Storage:
+def _storage_of(value: Value, version: int) -> Storage:
     """Return a storage with a count of writes for a value that another one owns."""
     made = Storage.__new__(Storage)
     made.value, made.version, made.number, made.inference = value, version, next(storage_numbers), False
@@ -306,22 +307,22 @@ def _connected(recipe: Recipe, number: int, kept: dict[int, Storage], edge: Edge
     return tensor
 
 
-def _called(recipe: Recipe, tensors: list[Tensor]) -> Any:
+def _called(recipe: Recipe, tensors: list[Tensor]) -> object:
     """Call a recipe's function as the call that it was made of did, whatever the thread does now."""
 
-    def filled(each: Place) -> Tensor:
-        return tensors[each.number]
+    def filled(each: Place | Tensor) -> Tensor:
+        return tensors[each.number] if isinstance(each, Place) else each
 
     named = {name: arranged(each, filled) for name, each in recipe.named.items()}
     before = context.enabled, context.casting, context.saved_hooks, context.capture, running.nodes
     context.enabled, context.casting, context.saved_hooks, context.capture, running.nodes = True, {}, [], None, []
     try:
-        return recipe.function(*arranged(recipe.arguments, filled), **named)
+        return recipe.function(*[arranged(each, filled) for each in recipe.arguments], **named)
     finally:
         context.enabled, context.casting, context.saved_hooks, context.capture, running.nodes = before
 
 
-def _roots(results: Iterable[Any], gradients: Sequence[Tensor | None]) -> list[tuple[Edge, Tensor]]:
+def _roots(results: Iterable[Tensor], gradients: Sequence[Tensor | None]) -> list[tuple[Edge, Tensor]]:
     pairs = zip((each._gradient_edge() for each in results), gradients, strict=True)
     return [(edge, gradient) for edge, gradient in pairs if edge is not None and gradient is not None]
 
@@ -388,7 +389,7 @@ class _Trace:
         self.count = len(values)
         reporting = recorder.reporting
         result = _called(recipe, tensors)
-        results = result if isinstance(result, tuple) else (result,)
+        results: tuple[Any, ...] = result if isinstance(result, tuple) else (result,)
         steps = self._taken(self.tape.entries)
         forward = self._forward(result, results, steps, recorder.reporting - reporting)
         count = len(self.tape.entries)
@@ -435,7 +436,7 @@ class _Trace:
             raise Unknown
         return number, tensor._layout, tensor.dtype, tensor.device
 
-    def _forward(self, result: Any, results: tuple[Any, ...], steps: list[Step], reporting: int) -> Forward:
+    def _forward(self, result: object, results: tuple[Tensor, ...], steps: list[Step], reporting: int) -> Forward:
         titles, found = set(), []
         for each in results:
             made = self._made(each, len(self.recipe.operands))

@@ -61,7 +61,7 @@ class _Recipe(NamedTuple):
 
 def remembered(function: Function) -> Function:
     """Decorate a deterministic operation with a tensor, or a tuple of tensors, as its result, none of them an argument."""
-    recipes: dict[tuple[Any, ...], _Recipe] = {}
+    recipes: dict[tuple[object, ...], _Recipe] = {}
     tracked = _Tracked()
 
     def record(args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -137,8 +137,9 @@ def _describe(given: Iterable[Any], key: list[Any], values: list[Any], tensors: 
 
 
 def _watched(
-    function: Any, args: Any, kwargs: Any, values: list[Any], recipes: dict[tuple[Any, ...], _Recipe], identity: Any
-) -> Any:
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], values: list[Value],
+    recipes: dict[tuple[object, ...], _Recipe], identity: tuple[object, ...],
+) -> object:  # fmt: skip
     """Call the function and remember what it recorded, if it did nothing else: read or look at numbers, write to arguments."""
     engine: Any = values[0].engine if values else None
     # Devices without kernels (meta) have nothing to remember.
@@ -154,7 +155,7 @@ def _watched(
         looks.made = outer
     if outer is not None:
         outer += made
-    results = result if isinstance(result, tuple) else (result,)
+    results: tuple[Any, ...] = result if isinstance(result, tuple) else (result,)
     after: list[Any] = []
     _describe((*args, *kwargs.values()), [], after, None)
     kept = list(map(id, after)) == list(map(id, values))
@@ -177,7 +178,7 @@ class _Tracked:
 
     def __init__(self) -> None:
         #: None where a call of the kind was made once, and False where its kind cannot be remembered
-        self.recipes: dict[tuple[Any, ...], GradientRecipe | Literal[False] | None] = {}
+        self.recipes: dict[tuple[object, ...], GradientRecipe | Literal[False] | None] = {}
 
     def call(
         self,
@@ -194,8 +195,8 @@ class _Tracked:
             return function(*args, **kwargs)
         engine: Any = values[0].engine
         if found is _SEEN:
-            return self._first(function, args, kwargs, engine, values, identity)
-        edges = tuple([each._gradient_edge() for each in tensors if each.requires_grad])
+            return self._first(function, args, kwargs, values, identity)
+        edges = tuple([edge for each in tensors if each.requires_grad and (edge := each._gradient_edge()) is not None])
         if found is None or found.slot != engine.recorder.slot:
             operands = [_operand(each, tensors, values, number) for number, each in enumerate(tensors)]
             try:
@@ -203,14 +204,16 @@ class _Tracked:
             except Unknown:
                 self.recipes[identity] = False
                 return function(*args, **kwargs)
-        if len(edges) != len(found.tracked) or None in edges:
+        if len(edges) != len(found.tracked):
             return function(*args, **kwargs)
         return found.call(values, tensors, edges)
 
     def _first(
-        self, function: Any, args: Any, kwargs: Any, engine: Any, values: list[Value], identity: tuple[Any, ...]
-    ) -> Any:
+        self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], values: list[Value],
+        identity: tuple[object, ...],
+    ) -> object:  # fmt: skip
         """Call the function and note the kind, if nothing was done that a recipe would not do."""
+        engine: Any = values[0].engine
         known = hasattr(engine, "record") and not engine.eager and all(each.engine is engine for each in values)
         if not known:
             return function(*args, **kwargs)
@@ -237,9 +240,9 @@ def _operand(tensor: Tensor, tensors: list[Tensor], values: list[Value], number:
     )  # fmt: skip
 
 
-def _is_new(result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _is_new(result: object, args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
     """Return whether a result is a tensor that the call made, without a gradient."""
-    if result.__class__ is not Tensor or result._grad_fn is not None:
+    if not isinstance(result, Tensor) or result.__class__ is not Tensor or result._grad_fn is not None:
         return False
     return not any(result is each for each in (*args, *kwargs.values()))
 
