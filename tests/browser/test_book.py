@@ -20,7 +20,10 @@ PAGES = (
     "reference/torch.optim", "command-line", "writing-a-backend",
 )  # fmt: skip
 
-pytestmark = pytest.mark.slow
+#: seconds that building the book may take
+PATIENCE = 2400
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(PATIENCE + 300)]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +31,7 @@ def book() -> Path:
     """Build the book; what was built before is kept."""
     built = ROOT / "build" / "docs"
     command = [str(Path(sys.executable).with_name("sphinx-build")), "-q", "-W", "-n", "-j", "2", "-b", "html", "docs"]
-    subprocess.run([*command, str(built)], cwd=ROOT, check=True, timeout=1800)
+    subprocess.run([*command, str(built)], cwd=ROOT, check=True, timeout=PATIENCE)
     return built
 
 

@@ -110,6 +110,9 @@ def test_the_playground_trains_and_shares(opened: Callable[..., Any]) -> None:
     assert float(found[2]) < 0.3 * float(found[1]) and float(found[3]) > 90
     captions = page.eval_on_selector_all("figcaption", "all => all.map(each => each.textContent)")
     assert captions == ["loss", "what it learned"]
+    for low, high, ticks in ((0, 199, [0, 50, 100, 150]), (-6, 6, [-6, -4, -2, 0, 2, 4, 6]), (0.3, 0.31, [0.3, 0.302])):
+        found = page.evaluate("async ([low, high]) => (await import('/drawing.js')).ticks(low, high)", [low, high])
+        assert found[: len(ticks)] == pytest.approx(ticks) and low <= found[0] and found[-1] <= high and len(found) <= 7
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
     # A link holds the program; an exception is shown, and the next program runs.
     page.evaluate("editor.replace('print(6 * 7)\\n1 / 0')")

@@ -47,7 +47,7 @@ def chosen_runtime() -> tuple[Runtime, str]:
     if sys.platform == "emscripten":
         from .gpu.browser import BrowserRuntime
 
-        return BrowserRuntime(), "the browser's"
+        return BrowserRuntime(), "the only one in pages"
     name = config.RUNTIME.text()
     if name:
         return runtime_named(name), "asked for by WEBGPU_TORCH_RUNTIME"

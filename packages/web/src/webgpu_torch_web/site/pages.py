@@ -62,7 +62,7 @@ def _programs(torch: ModuleType) -> dict[str, tuple[Callable[[], Tensor], float,
     half, full = torch.randn(512, 512), torch.randn(1024, 1024)
     return {
         "relu, 1,048,576 numbers": (lambda: torch.relu(million), 8 * (1 << 20) / 1e9, "GB/s"),
-        "x * sigmoid(x) + y, 1,048,576": (lambda: million * torch.sigmoid(million) + 1, 8 * (1 << 20) / 1e9, "GB/s"),
+        "x * sigmoid(x) + 1, 1,048,576": (lambda: million * torch.sigmoid(million) + 1, 8 * (1 << 20) / 1e9, "GB/s"),
         "softmax, 1024 rows of 1024": (lambda: torch.softmax(rows, 1), 8 * (1 << 20) / 1e9, "GB/s"),
         "sum, 1,048,576 numbers": (lambda: million.sum(), 4 * (1 << 20) / 1e9, "GB/s"),
         "matmul, 512 × 512": (lambda: half @ half, 2 * 512**3 / 1e9, "GFLOP/s"),

@@ -43,5 +43,6 @@ export function element(tag, text, className) {
 }
 
 export function describe(device) {
-  return [device["adapter 0"], device["limits 0"], device.runtime].filter(Boolean).join(" · ");
+  const told = [device["adapter 0"], device["limits 0"], device.runtime].filter(Boolean).join(" · ");
+  return told.replace(/\d{5,}/g, (count) => Number(count).toLocaleString("en"));
 }

@@ -1,7 +1,7 @@
 // Plots and pictures on canvases, one for each name.
 import { element } from "./common.js";
 
-const HEIGHT = 280, LEFT = 64, BOTTOM = 32, TOP = 12, RIGHT = 12;
+const HEIGHT = 280, LEFT = 64, BOTTOM = 32, TOP = 12, RIGHT = 20;
 
 function canvasOf(parent, name, className) {
   let figure = [...parent.children].find((each) => each.dataset.name === name);
@@ -22,6 +22,13 @@ function range(values) {
   const finite = values.filter(Number.isFinite);
   const low = Math.min(...finite), high = Math.max(...finite);
   return finite.length ? [low, high === low ? low + 1 : high] : [0, 1];
+}
+
+// Round numbers between two others, up to seven.
+export function ticks(low, high) {
+  const least = (high - low) / 6, power = 10 ** Math.floor(Math.log10(least));
+  const step = power * [1, 2, 5, 10].find((each) => each * power >= least), first = Math.ceil(low / step);
+  return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, at) => (first + at) * step);
 }
 
 export function plot(parent, { name, x, y }) {
@@ -46,17 +53,16 @@ export function plot(parent, { name, x, y }) {
   pen.font = "13px system-ui, sans-serif";
   pen.fillStyle = colour("--faint");
   pen.strokeStyle = colour("--line");
-  for (let at = 0; at <= 4; at++) {
-    const value = low + ((high - low) * at) / 4, place = left + ((right - left) * at) / 4;
+  pen.textAlign = "right";
+  for (const value of ticks(low, high)) {
     pen.beginPath();
     pen.moveTo(LEFT, up(value));
     pen.lineTo(width - RIGHT, up(value));
     pen.stroke();
-    pen.textAlign = "right";
     pen.fillText(label(value), LEFT - 6, up(value) + 4);
-    pen.textAlign = at === 4 ? "right" : "center";
-    pen.fillText(label(place), across(place), HEIGHT - 10);
   }
+  pen.textAlign = "center";
+  for (const value of ticks(left, right)) pen.fillText(label(value), across(value), HEIGHT - 10);
   pen.strokeStyle = colour("--accent");
   pen.lineWidth = 2;
   pen.beginPath();
