@@ -11,6 +11,7 @@ from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from ..program import Capabilities
 from .access import LANES, Buffers, evaluate
 from .cancelling import known_sums
+from .contraction_window import Split, split_value
 from .ir import VECTORS, Load, LoadGroup, Node, bitcast, convert_to, fixed, group_element, vector, zero
 from .lowering import Lowering
 from .module import Module, hidden, linear_index, split_index
@@ -67,6 +68,11 @@ class Side:
         leaves = [node.step for node in topological(value)]
         self.strided = not {"load_at", "coordinate"} & set(leaves)
         self.loads = [node for node in loads_of(value) if node.step == "load"]
+        #: the value split by what changes with what, where it is read at computed places only
+        self.split: Split | None = None
+        if not self.strided and not self.loads:
+            own, depths = ({first + each for each in range(len(sizes))} for first, sizes in (self.spans[group], self.spans["k"]))
+            self.split = split_value(value, frozenset(own | set(range(len(kernel.batch)))), frozenset(depths))
         self.axis = self._axis()
         self.lanes = lanes if self.strided and self._vectors(self.axis, lanes) else 1
         self.folds = 1
@@ -213,6 +219,26 @@ class Frame:
             return convert_to("i32", coordinate(node.payload))
 
         return Lowering(self.module, leaf).value(side.value)
+
+    def parts(self, side: Side, group: str, batch: list[Node], place: Node) -> dict[Expression, Node]:
+        """Write what of a side that is split depends on the batch and its row only, or on the depth, and return it."""
+        if side.split is None:
+            return {}
+        first, sizes = side.spans[group]
+        split = split_index(self.module, place, sizes)
+
+        def leaf(node: Expression, index: Node | None) -> Node:
+            if index is not None:
+                return self.buffers.load_at(node, index)
+            return convert_to("i32", batch[node.payload] if node.payload < first else split[node.payload - first])
+
+        lowering = Lowering(self.module, leaf)
+        return {each: lowering.value(each) for each in (side.split.depths if group == "k" else side.split.rows)}
+
+    def joined(self, side: Side, parts: dict[Expression, Node]) -> Node:
+        """Write what computes one element of a side that is split from its parts and return it."""
+        assert side.split is not None
+        return Lowering(self.module, lambda node, index: self.buffers.load_at(node, index), given=parts).value(side.split.value)
 
     def _single(self, side: Side, node: Expression, index: Node) -> Node:
         """Return one element of a strided load; of a side that is read as vectors, it may be taken out of one."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from webgpu_torch_core.ir.expression import Expression
+
 from .access import LANES
 from .contraction import Frame, Side
-from .ir import Name, Node, every, fixed, zero
+from .ir import Name, Node, every, fixed, minimum, zero
 from .module import THREAD
 
 if TYPE_CHECKING:
@@ -48,16 +50,34 @@ class Loader:
         self.block = frame.module.array(name, kind, count)
         kind = f"vec4<{frame.scalar}>" if self.lanes > 1 else frame.scalar
         self.registers = [Name(f"{name}_r{number}", kind) for number in range(self.count)]
+        #: what a thread's elements have in common, where all are of one row
+        self.row_parts: dict[Expression, Node] = {}
 
     def declare(self) -> None:
         """Declare the registers that hold a fetched block."""
         for each in self.registers:
             self.body.var(each.text, None, each.type)
 
+    def begin(self, batch: list[Node], base: Node) -> None:
+        """Write what all blocks from row ``base`` on have in common."""
+        self.declare()
+        if self.side.split is not None and not self.along_k and self.threads % self.width == 0:
+            self.row_parts = self.frame.parts(self.side, self.side.group, batch, self._inside(base + self._position(0)[0]))
+
+    def _inside(self, row: Node) -> Node:
+        """Write a row that is one of the operand's: what those behind the last one give is not stored."""
+        inside = minimum(row, self.side.rows - 1) if self.edge_rows else row
+        return self.body.let(self.frame.module.fresh("row"), inside)
+
     def _position(self, number: int) -> tuple[Node, Node]:
         """Return (row, depth) inside the block of fetch ``number``."""
         at = THREAD + fixed(number * self.threads)
         per = (self.depth if self.along_k else self.width) // self.lanes
+        if self.lanes == 1 and self.threads % per == 0:
+            # The remainder is the same for all fetches.
+            done = fixed(number * self.threads // per)
+            along, across = (THREAD, done) if self.threads == per else (THREAD % fixed(per), THREAD // fixed(per) + done)
+            return (across, along) if self.along_k else (along, across)
         along, across = (at % fixed(per)) * fixed(self.lanes), at // fixed(per)
         return (across, along) if self.along_k else (along, across)
 
@@ -72,20 +92,29 @@ class Loader:
         Nothing is read from depth ``last`` on.
         """
         body, frame = self.body, self.frame
-        load = frame.vector_of if self.lanes > 1 else frame.element
         for number, target in enumerate(self.registers):
             at_row, at_depth = self._position(number)
             with body.when(None):
                 row, deep = body.let("row", base + at_row), body.let("deep", depth + at_depth)
-                guard = [row < self.side.rows] if self.edge_rows else []
+                guard = [row < self.side.rows] if self.edge_rows and not self.row_parts else []
                 guard += [deep < (frame.k if last is None else last)] if self.edge_depth else []
                 guard += self._has_work(number)
                 if not guard:
-                    body.set(target, load(self.side, batch, row, deep))
+                    body.set(target, self._load(batch, row, deep))
                     continue
                 body.set(target, zero(target.type))
                 with body.when(every(*guard)):
-                    body.set(target, load(self.side, batch, row, deep))
+                    body.set(target, self._load(batch, row, deep))
+
+    def _load(self, batch: list[Node], row: Node, deep: Node) -> Node:
+        """Return what a thread brings at once."""
+        frame, side = self.frame, self.side
+        if self.lanes > 1:
+            return frame.vector_of(side, batch, row, deep)
+        if side.split is None:
+            return frame.element(side, batch, row, deep)
+        rows = self.row_parts or frame.parts(side, side.group, batch, row)
+        return frame.joined(side, rows | frame.parts(side, "k", batch, deep))
 
     def put(self, stage: Node | None) -> None:
         """Write the stores of the registers into workgroup memory."""

@@ -179,8 +179,8 @@ Write = Callable[[Node, Node, list[Node]], None]
 class Stager(Protocol):
     """Brings one side's blocks into workgroup memory, by way of registers."""
 
-    def declare(self) -> None:
-        """Declare the registers that hold a fetched block."""
+    def begin(self, batch: list[Node], base: Node) -> None:
+        """Declare the registers that hold a fetched block, and write what all blocks from row ``base`` on have in common."""
 
     def fetch(self, batch: list[Node], base: Node, depth: Node) -> None:
         """Write the loads of the block at row ``base`` and depth ``depth`` into registers; zero outside the operand."""
@@ -220,7 +220,7 @@ class StagedBlock(Block):
         body = frame.body
         sides = (self.left, place.base_m), (self.right, place.base_n)
         for side, base in sides:
-            side.declare()
+            side.begin(batch, base)
             side.fetch(batch, base, place.first)
         stage: Name | None = body.var("stage", fixed(0)) if tile.stages > 1 else None
         # Workgroups whose part is empty take no turn; the bounds are the same for all threads of a workgroup.

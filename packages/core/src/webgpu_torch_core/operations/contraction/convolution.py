@@ -13,10 +13,12 @@ from ...ir import expression as ir
 from ...ir.dtypes import dtype, int32
 from ...ir.kernels import Contraction, Operand, Output, Store
 from ...ir.layouts import Layout, contiguous_strides, number_of_elements
+from ...record.devices import on_host
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, record
 from ..movement.joining import clamped, element_index, flip, place_inside
+from .convolution_remainders import transposed_kernel, weight_by_remainder_kernel
 from .matrix_products import _accumulator, _wide_type
 
 # Convolution as an implicit matrix product (Chellapilla et al., 2006): rows are output channels, columns are output
@@ -175,7 +177,12 @@ def input_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[in
 
     ``wide`` keeps what was accumulated in at least float32.
     """
+    host = on_host(grad.device)
     if max(window.stride) > 1 and max(window.dilation) == 1:
+        # The host's product of all remainders at once is faster, and where steps exceed taps most products would be with zeros.
+        dense = all(size >= step for size, step in zip(weight.shape[2:], window.stride, strict=True))
+        if dense and not host and not grad.is_complex():
+            return _gradient_by_remainder(grad, weight, window, shape, wide)
         return _interleaved_gradient(grad, weight, window, shape, wide)
 
     spatial = len(shape) - 2
@@ -191,8 +198,12 @@ def input_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[in
             whole[axis] = max(
                 sizes[axis] + cuts[axis], starts[axis] + cuts[axis] + window.stride[axis] * (count - 1) + 1
             )
+    # Without strides, zeros around the gradient are the padding of the convolution, but a copy is what the host reads faster.
+    around = tuple(starts) if max(window.stride) == 1 and min(starts) >= 0 and not host else (0,) * spatial
     before = (0, 0, *(start + cut for start, cut in zip(starts, cuts, strict=True)))
-    spread = place_inside(grad, before, (*grad._layout.shape[:2], *whole), 0, (1, 1, *window.stride))
+    spread = grad
+    if not any(around):
+        spread = place_inside(grad, before, (*grad._layout.shape[:2], *whole), 0, (1, 1, *window.stride))
     for axis, cut in enumerate(cuts):
         if whole[axis] != sizes[axis]:
             spread = spread.narrow(2 + axis, cut, sizes[axis])
@@ -201,8 +212,39 @@ def input_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[in
     out_channels, in_channels = weight._layout.shape[:2]
     grouped = flipped.reshape((groups, out_channels // groups, in_channels, *taps)).transpose(1, 2)
     turned = grouped.reshape((groups * in_channels, out_channels // groups, *taps))
-    plain = Window((1,) * spatial, (0,) * spatial, window.dilation, groups, shape[2:])
+    plain = Window((1,) * spatial, around, window.dilation, groups, shape[2:])
     return convolve(spread, turned, plain, wide)
+
+
+def _gradient_by_remainder(grad: Tensor, weight: Tensor, window: Window, shape: tuple[int, ...], wide: bool) -> Tensor:
+    """Return the transposed convolution by a kernel in which the remainders by the stride are convolutions of their own."""
+    kind, key, stride = grad.dtype, window.key(), window.stride
+    channels, outputs = weight.shape[0] // window.groups, weight.shape[1]
+    steps = tuple(-(-size // step) for size, step in zip(weight.shape[2:], stride, strict=True))
+    order = (window.groups, *stride, outputs, channels, *steps)
+    whole = (*shape[:2], *(-(-size // step) * step for size, step in zip(shape[2:], stride, strict=True)))
+    sorting = weight_by_remainder_kernel(weight._layout, weight._storage.value.numel, kind, key, order)
+    turned = record(sorting, (weight,), (), (order,))
+    kernel = transposed_kernel(
+        grad._layout, grad._storage.value.numel, order, kind, key, whole, _wide_type(kind) if wide else kind
+    )
+    result = record(kernel, (grad, turned), (), (whole,))
+    if whole != shape:
+        result = place_inside(result, (0,) * len(shape), shape)
+    if needs_gradient(grad, weight):
+        saved = grad._save(), weight._save()
+        needs = grad.requires_grad, weight.requires_grad
+
+        def run_backward(second: Tensor) -> Any:
+            source, kernel_ = saved[0].unpack(), saved[1].unpack()
+            second = second.to(kind)
+            return (
+                convolve(second, kernel_, window) if needs[0] else None,
+                _weight_gradient(second, source, tuple(kernel_._layout.shape), window) if needs[1] else None,
+            )
+
+        attach(result, "ConvolutionBackward0", (grad, weight), run_backward)
+    return result
 
 
 def _interleaved_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[int, ...], wide: bool) -> Tensor:
