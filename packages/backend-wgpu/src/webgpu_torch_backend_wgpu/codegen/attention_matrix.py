@@ -1,14 +1,15 @@
-"""Attention of halves on matrix units: both products by matrices, the softmax between them by a thread for each row.
+"""Attention of halves on matrix units: both products by matrices, the softmax between them by a thread or two for each row.
 
-A subgroup has as many rows as threads. Scores leave its matrices through workgroup memory, where the thread of a row turns
-them into weights, halves in the place of the scores. Sums stay in matrices, whose elements no thread can tell apart: they are
+As many rows as a subgroup has threads are one subgroup's, or shared by several, which have columns and values of their own.
+Scores leave matrices through workgroup memory, where the threads of a row turn them into weights, halves in the place of the
+scores. Sums stay in matrices, whose elements no thread can tell apart: they are
 scaled down only where a row's largest score grew by much since it was last done, which few blocks of columns do. Weights
 may exceed one meanwhile (T. Dao et al., "FlashAttention-4: algorithm and kernel pipelining co-design", 2026).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 
 from webgpu_torch_core.ir.dtypes import float32
@@ -26,7 +27,7 @@ from .attention_softmax import power
 from .attention_tile import columns_read
 from .contraction import Frame, Side, halves_in_words
 from .contraction_matrix import HalvesLoader, MatrixTile, half_of, side_of, unit_of
-from .ir import Call, Literal, Name, Node, Prefix, bitcast, choose, convert_to, fixed, vector
+from .ir import Call, Literal, Name, Node, Prefix, bitcast, choose, convert_to, every, fixed, vector
 from .module import THREAD, split_index
 from .statements import Do
 
@@ -36,7 +37,7 @@ _HALVES, _SUMS, _PAD_HALVES, _PAD_SUMS = 8, 4, 8, 4
 _GROWTH = 5.5
 #: rows, and columns at a time, that workgroups compute, and how many times the operations per second of float32 arithmetic
 #: they reach with all units busy
-_BLOCKS = {(128, 32): 1.25, (64, 64): 0.95, (64, 32): 1.25}
+_BLOCKS = {(128, 32, 1): 1.25, (64, 64, 1): 0.95, (64, 32, 1): 1.25, (64, 32, 2): 1.0}
 #: depths up to which the rows of a product stay in registers, and what share of the rate is reached beyond
 _KEPT, _STREAMED = 64, 0.75
 #: deepest products and widest sums: a subgroup keeps its sums in registers
@@ -44,22 +45,24 @@ _WIDEST = 128
 
 
 class AttentionMatrixTile(Record):
-    """A variant: rows and columns of a workgroup's block, padded depth of the product and width of the sum."""
+    """A variant: rows and columns of a workgroup's block, padded depth of the product and width of the sum, and how many
+    subgroups share rows: as many threads turn the scores of a row into weights."""
 
-    __slots__ = fields = ("m", "n", "k", "v", "unit")
+    __slots__ = fields = ("m", "n", "k", "v", "across", "unit")
     m: int
     n: int
     k: int
     v: int
+    across: int
     unit: MatrixUnit
 
-    #: a thread for each row, and nobody else for its columns
-    rows = across = splits = 1
+    #: nobody else has columns of the rows
+    rows = splits = 1
 
     @property
     def threads(self) -> int:
         """Threads per workgroup."""
-        return self.m
+        return self.m * self.across
 
     @property
     def sides(self) -> tuple[int, int, int]:
@@ -67,16 +70,18 @@ class AttentionMatrixTile(Record):
         rows = max(self.m * (self.k + _PAD_HALVES), self.k * (self.m + _PAD_HALVES)) // _HALVES
         columns = max(self.n * (self.k + _PAD_HALVES), self.k * (self.n + _PAD_HALVES)) // _HALVES
         values = self.n * (self.v + _PAD_HALVES) // _HALVES
-        scaled = self.m * (self.unit.n + _PAD_SUMS) // _SUMS
+        scaled = self.threads * (self.unit.n + _PAD_SUMS) // _SUMS
         return rows, max(columns, values, scaled), self.m * (self.n + _PAD_SUMS) // _SUMS
 
     def product(self) -> MatrixTile:
         """Return the tile of the product of rows and columns."""
-        return MatrixTile(self.m, self.n, self.k, self.unit.threads, self.n, 1, 0, _PAD_HALVES, 1, 1, self.unit)
+        columns = self.n // self.across
+        return MatrixTile(self.m, self.n, self.k, self.unit.threads, columns, 1, 0, _PAD_HALVES, 1, 1, self.unit)
 
     def sum(self) -> MatrixTile:
         """Return the tile of the sum of values."""
-        return MatrixTile(self.m, self.v, self.n, self.unit.threads, self.v, 1, 0, _PAD_HALVES, 1, 1, self.unit)
+        columns = self.v // self.across
+        return MatrixTile(self.m, self.v, self.n, self.unit.threads, columns, 1, 0, _PAD_HALVES, 1, 1, self.unit)
 
 
 def attention_matrix_tiles(kernel: Attention, capabilities: Capabilities) -> Iterator[AttentionMatrixTile]:
@@ -91,16 +96,29 @@ def attention_matrix_tiles(kernel: Attention, capabilities: Capabilities) -> Ite
     depth, width = (number_of_elements(kernel.k if each == "k" else kernel.v) for each in (product.depth, total.along))
     if max(depth, width) > _WIDEST:
         return
-    for m, n in _BLOCKS:
-        tile = _tile(m, n, -(-max(depth, 1) // 16) * 16, -(-width // 16) * 16, unit)
-        whole = all(side * deep % (_HALVES * m) == 0 for side, deep in ((m, tile.k), (n, tile.k), (tile.v, n)))
-        if whole and m % unit.threads == 0 and 16 * sum(tile.sides) + 64 <= capabilities.workgroup_bytes:
+    for m, n, across in _BLOCKS:
+        tile = _tile(m, n, -(-max(depth, 1) // 16) * 16, -(-width // (16 * across)) * 16 * across, across, unit)
+        if fits(tile, capabilities):
             yield tile
 
 
+def fits(tile: AttentionMatrixTile, capabilities: Capabilities) -> bool:
+    """Return whether threads bring whole blocks, and an adapter has room for them."""
+    m, n, k = tile.m, tile.n, tile.k
+    whole = all(side * deep % (_HALVES * tile.threads) == 0 for side, deep in ((m, k), (n, k), (tile.v, n)))
+    nbytes = 16 * sum(tile.sides) + 4 * m + 64
+    return (
+        whole
+        and m % tile.unit.threads == 0
+        and (tile.across == 1 or capabilities.subgroups)
+        and tile.threads <= capabilities.invocations
+        and nbytes <= capabilities.workgroup_bytes
+    )
+
+
 @cache
-def _tile(m: int, n: int, k: int, v: int, unit: MatrixUnit) -> AttentionMatrixTile:
-    return AttentionMatrixTile(m, n, k, v, unit)
+def _tile(m: int, n: int, k: int, v: int, across: int, unit: MatrixUnit) -> AttentionMatrixTile:
+    return AttentionMatrixTile(m, n, k, v, across, unit)
 
 
 def _values(kernel: Attention) -> Side:
@@ -116,7 +134,7 @@ def attention_matrix_seconds(kernel: Attention, tile: AttentionMatrixTile, facts
     # Several workgroups share a unit, and overlap what they wait for.
     busy = 1.0 if rounds > 3 else rounds / 4
     work = 2 * tile.m * -(-n // tile.n) * tile.n * columns_read(kernel) * (tile.k + tile.v)
-    rate = facts.flops * _BLOCKS[tile.m, tile.n] * (1.0 if tile.k <= _KEPT else _STREAMED) * busy
+    rate = facts.flops * _BLOCKS[tile.m, tile.n, tile.across] * (1.0 if tile.k <= _KEPT else _STREAMED) * busy
     return rounds * facts.units * work / rate + facts.dispatch
 
 
@@ -151,6 +169,7 @@ class _Writer(RowWriter):
         rows, shared, scores = tile.sides
         self.blocks = self.module.array("blocks", "vec4<u32>", rows + shared + scores)
         self.grown = self.module.array("grown", "u32", 1)
+        self.shrinks = self.module.array("shrinks", "f32", tile.m)
         self.shared, self.scores, self.pitch = rows, rows + shared, (tile.n + _PAD_SUMS) // _SUMS
         one = as_contraction(kernel, "m", "n", product.depth, product.left, product.right)
         other = as_contraction(kernel, "m", self.total.along, "n", constant(0.0, float32), self.total.value)
@@ -175,6 +194,9 @@ class _Writer(RowWriter):
         count = self.blocks_m * self.batches
         self.batch = split_index(self.module, self._begin(count), self.kernel.batch)
         self.subgroup = body.let("subgroup", THREAD // fixed(unit.threads))
+        self.high = body.let("high", self.subgroup // fixed(tile.across) * fixed(unit.threads))
+        self.wide = body.let("wide", self.subgroup % fixed(tile.across))
+        self.line, self.piece = body.let("line", THREAD // fixed(tile.across)), body.let("member", THREAD % fixed(tile.across))
         self.rows = [self._row(0)]
         start, stop = self._bounds()
         self.values.end = stop if self.kernel.last is not None else None
@@ -184,11 +206,11 @@ class _Writer(RowWriter):
             self.left.fetch(self.batch, self.base_m, fixed(0))
             self.left.put(None)
         self.sums = [
-            [body.var(f"sum{row}_{column}", None, self.kinds["result"]) for column in range(tile.v // unit.n)]
+            [body.var(f"sum{row}_{at}", None, self.kinds["result"]) for at in range(tile.v // tile.across // unit.n)]
             for row in self.down
         ]
         self.top, self.weights = (body.var("top", Literal(LOWEST, "f32")), body.var("total", Literal(0.0, "f32")))
-        self.own = body.let("own", THREAD * fixed(self.pitch) + fixed(self.scores))
+        self.own = body.let("own", self.line * fixed(self.pitch) + fixed(self.scores))
         if tile.k <= _KEPT:
             body.barrier()
             self.kept = {deep: self._rows_at(deep) for deep in range(0, tile.k, unit.k)}
@@ -215,51 +237,57 @@ class _Writer(RowWriter):
         return Program((self.module.finish(tile.threads, count),), ())
 
     def _place_of(self, number: int) -> Node:
-        return self.base_m + THREAD
+        return self.base_m + self.line
 
     def _accumulate(self, total: Name, row: Node, column: Node) -> None:
         self.body.set(total, Call("subgroupMatrixMultiplyAccumulate", (row, column, total), total.type))
 
-    def _at(self, start: int, pitch: int, row: int) -> Node:
+    def _at(self, start: int, pitch: int, row: int, high: Node | None = None) -> Node:
         """Return where a row of the subgroup's matrices begins in workgroup memory."""
-        first = self.subgroup * fixed(self.tile.unit.threads) + fixed(row * self.tile.unit.m)
+        first = (self.high if high is None else high) + fixed(row * self.tile.unit.m)
         return first * fixed(pitch) + fixed(start)
 
-    def _keep(self, start: int, pitch: int, row: int, column: int, matrix: Node) -> None:
+    def _keep(self, at: Node, pitch: int, matrix: Node) -> None:
         """Write the store of a matrix into workgroup memory."""
-        at = self._at(start + column // _SUMS, pitch, row)
         arguments = (Prefix("&", self.blocks), at, matrix, fixed(pitch))
         self.body.add(Do(Call("subgroupMatrixStore<row_major>", arguments, "")))
 
     def _rows_at(self, deep: int) -> list[Name]:
         """Return the subgroup's rows at a depth, as matrices."""
-        first = self.subgroup * fixed(self.tile.unit.threads)
         found = []
         for row in self.down:
-            matrix = self.left.matrix(self.kinds["left"], first + fixed(row * self.tile.unit.m), deep)
+            matrix = self.left.matrix(self.kinds["left"], self.high + fixed(row * self.tile.unit.m), deep)
             found.append(self.body.let(f"rows{row}_{deep}", matrix))
         return found
 
     def _multiply(self) -> None:
         """Write the product of the subgroup's rows with a block of columns, into workgroup memory."""
         body, tile, unit = self.body, self.tile, self.tile.unit
-        kind = self.kinds["result"]
+        kind, columns = self.kinds["result"], tile.n // tile.across
+        first = self.wide * fixed(columns)
         with body.when(None):
             # What is declared in a loop without a value keeps that of the last round (Tint, 2026).
             scores = [
-                [body.var(f"score{row}_{at}", Call(kind, (), kind)) for at in range(tile.n // unit.n)]
+                [body.var(f"score{row}_{at}", Call(kind, (), kind)) for at in range(columns // unit.n)]
                 for row in self.down
             ]
             for deep in range(0, tile.k, unit.k):
                 with body.when(None):
                     rows = self.kept[deep] if deep in self.kept else self._rows_at(deep)
-                    for at in range(tile.n // unit.n):
-                        column = body.let(f"b{at}", self.right.matrix(self.kinds["right"], fixed(at * unit.n), deep))
+                    for at in range(columns // unit.n):
+                        place = first + fixed(at * unit.n)
+                        column = body.let(f"b{at}", self.right.matrix(self.kinds["right"], place, deep))
                         for row in self.down:
                             self._accumulate(scores[row][at], rows[row], column)
             for row in self.down:
                 for at, each in enumerate(scores[row]):
-                    self._keep(self.scores, self.pitch, row, at * unit.n, each)
+                    self._keep_score(row, at, each)
+
+    def _keep_score(self, row: int, at: int, matrix: Node) -> None:
+        """Write the store of one of the subgroup's matrices, beside those of others that share its rows."""
+        columns = self.tile.n // self.tile.across
+        start = self._at(self.scores + at * self.tile.unit.n // _SUMS, self.pitch, row)
+        self._keep(start + self.wide * fixed(columns // _SUMS), self.pitch, matrix)
 
     def _add(self) -> None:
         """Write the sum of a block of values, weighted."""
@@ -272,8 +300,9 @@ class _Writer(RowWriter):
                     where = (Prefix("&", self.blocks), at, fixed(self.pitch))
                     kind = self.kinds["left"]
                     rows.append(body.let(f"a{row}", Call(f"subgroupMatrixLoad<{kind}, row_major>", where, kind)))
-                for at in range(tile.v // unit.n):
-                    column = body.let(f"b{at}", self.values.matrix(self.kinds["right"], fixed(at * unit.n), deep))
+                for at in range(len(self.sums[0])):
+                    place = self.wide * fixed(tile.v // tile.across) + fixed(at * unit.n)
+                    column = body.let(f"b{at}", self.values.matrix(self.kinds["right"], place, deep))
                     for row in self.down:
                         self._accumulate(self.sums[row][at], rows[row], column)
 
@@ -282,10 +311,13 @@ class _Writer(RowWriter):
         body, tile, score = self.body, self.tile, self.kernel.score
         assert score is not None
         scores: list[Name] = []
-        for four in range(tile.n // LANES):
-            values = body.let(f"values{four}", bitcast("vec4<f32>", self.blocks[self.own + fixed(four)]))
+        count = tile.n // tile.across
+        first = body.let("first_of_member", self.piece * fixed(count))
+        for four in range(count // LANES):
+            at = self.own + first // fixed(LANES) + fixed(four)
+            values = body.let(f"values{four}", bitcast("vec4<f32>", self.blocks[at]))
             self.found.sums.sums = [[values]]
-            columns = [body.let(f"at{four}_{lane}", column + fixed(four * LANES + lane)) for lane in range(LANES)]
+            columns = [body.let(f"at{four}_{lane}", column + first + fixed(four * LANES + lane)) for lane in range(LANES)]
             outside = -Call("wt_inf", (), "f32")
             found = [
                 self._bounded(value, outside, 0, at, stop)
@@ -297,7 +329,7 @@ class _Writer(RowWriter):
             fours = Call("max", (fours, each), "vec4<f32>")
         fours = body.let("fours", fours)
         pairs = [Call("max", (fours.lane(each), fours.lane(each + 1)), "f32") for each in (0, 2)]
-        most = body.let("most", Call("max", (*pairs,), "f32"))
+        most = self._together(body.let("most", Call("max", (*pairs,), "f32")), lambda one, other: Call("max", (one, other), "f32"))
         grows = body.let("grows", self.top + Literal(_GROWTH, "f32") < most)
         with body.when(grows):
             body.set(self.grown[0], fixed(1))
@@ -305,66 +337,83 @@ class _Writer(RowWriter):
         shrink = body.let("shrink", power(self.module, self.top - largest))
         body.set(self.top, largest)
         body.set(self.weights, self.weights * shrink)
+        body.set(self.shrinks[self.line], shrink)
         scales = Call("workgroupUniformLoad", (Prefix("&", self.grown[0]),), "u32")
         with body.when(body.let("scales", scales).equals(fixed(1))):
-            self._scale(shrink)
+            self._scale()
         tops, ones = (
             body.let(name, vector("f32", [value] * LANES))
             for name, value in (("tops", self.top), ("ones", Literal(1.0, "f32")))
         )
-        for eight in range(tile.n // _HALVES):
+        for eight in range(count // _HALVES):
             halves: list[Node] = []
             for number in (2 * eight, 2 * eight + 1):
                 weight = body.let(f"weight{number}", power(self.module, scores[number] - tops))
                 body.set(self.weights, self.weights + Call("dot", (weight, ones), "f32"))
                 halves += [convert_to("f16", weight.lane(lane)) for lane in range(LANES)]
-            body.set(self.blocks[self.own + fixed(eight)], halves_in_words(halves))
+            body.set(self.blocks[self.own + first // fixed(_HALVES) + fixed(eight)], halves_in_words(halves))
 
-    def _scale(self, shrink: Node) -> None:
+    def _together(self, value: Name, combine: Callable[[Node, Node], Node]) -> Name:
+        """Write what the values of a row's threads combine to and return it."""
+        distance = 1
+        while distance < self.tile.across:
+            other = Call("subgroupShuffleXor", (value, fixed(distance)), value.type)
+            value = self.body.let(self.module.fresh("both"), combine(value, other))
+            distance *= 2
+        return value
+
+    def _scale(self) -> None:
         """Write the scaling of the subgroup's sums, matrix by matrix through the memory that columns and values share."""
         body, unit = self.body, self.tile.unit
         pitch = (unit.n + _PAD_SUMS) // _SUMS
         kind = self.kinds["result"]
+        subgroup = self.subgroup * fixed(unit.threads)
+        shrink = body.let("shrink_of_row", self.shrinks[self.high + THREAD % fixed(unit.threads)])
         for at in range(len(self.sums[0])):
             for row in self.down:
-                self._keep(self.shared, pitch, row, 0, self.sums[row][at])
+                self._keep(self._at(self.shared, pitch, row, subgroup), pitch, self.sums[row][at])
             body.barrier()
             for number in range(unit.n // _SUMS):
                 place = self.blocks[THREAD * fixed(pitch) + fixed(self.shared + number)]
                 body.set(place, bitcast("vec4<u32>", bitcast("vec4<f32>", place) * shrink))
             body.barrier()
             for row in self.down:
-                where = (Prefix("&", self.blocks), self._at(self.shared, pitch, row), fixed(pitch))
+                where = (Prefix("&", self.blocks), self._at(self.shared, pitch, row, subgroup), fixed(pitch))
                 body.set(self.sums[row][at], Call(f"subgroupMatrixLoad<{kind}, row_major>", where, kind))
             body.barrier()
 
     def _leave(self) -> None:
         """Write how the results leave the workgroup."""
         body, tile, unit = self.body, self.tile, self.tile.unit
+        total = self._together(body.let("all", self.weights), lambda one, other: one + other)
         # A row that attends to nothing has zeros.
-        share = body.let("share", Literal(1.0, "f32") // Call("max", (self.weights, Literal(1e-37, "f32")), "f32"))
+        share = body.let("share", Literal(1.0, "f32") // Call("max", (total, Literal(1e-37, "f32")), "f32"))
         inside = self._place_of(0) < self.m if self.m % tile.m else None
         together = vector_dimension(self.kernel, self.total.along) is not None
-        for first in range(0, tile.v, tile.n):
+        whole, part = tile.v // tile.across, tile.n // tile.across
+        for first in range(0, whole, part):
             body.barrier()
-            last = min(first + tile.n, tile.v)
+            last = min(first + part, whole)
             for row in self.down:
-                for at in range(first, last, unit.n):
-                    self._keep(self.scores, self.pitch, row, at - first, self.sums[row][at // unit.n])
+                for at in range(first // unit.n, last // unit.n):
+                    self._keep_score(row, at - first // unit.n, self.sums[row][at])
             body.barrier()
-            fours = (min(last, self.width) - first + LANES - 1) // LANES
-            with body.when(inside), body.loop("four", fixed(0), lambda four: four < fixed(fours), fixed(1)) as four:  # noqa: B023
-                values = body.let("values", bitcast("vec4<f32>", self.blocks[self.own + four]) * share)
+            fours = fixed((last - first) // LANES)
+            with body.when(inside), body.loop("four", fixed(0), lambda four: four < fours, fixed(1)) as four:  # noqa: B023
+                place = self.own + self.piece * fixed(part // LANES) + four
+                values = body.let("values", bitcast("vec4<f32>", self.blocks[place]) * share)
                 lanes = [values.lane(lane) for lane in range(LANES)]
-                column = body.let("at", four * fixed(LANES) + fixed(first))
+                column = body.let("at", self.piece * fixed(whole) + four * fixed(LANES) + fixed(first))
                 if together:
-                    self._store(column, lanes)
+                    with body.when(column < fixed(self.width) if tile.v != self.width else None):
+                        self._store(column, lanes)
                 for lane, each in enumerate([] if together else lanes):
                     with body.when(column + fixed(lane) < fixed(self.width)):
                         self._store(column + fixed(lane), [each])
         if self.kernel.row_stores:
-            with body.when(inside):
-                store_row(self.module, self.kernel, self.batch, self.rows[0], self.top, self.weights)
+            guard = ([inside] if inside is not None else []) + ([self.piece.equals(fixed(0))] if tile.across > 1 else [])
+            with body.when(every(*guard) if guard else None):
+                store_row(self.module, self.kernel, self.batch, self.rows[0], self.top, total)
 
     def _store(self, column: Node, values: list[Node]) -> None:
         """Write the store of neighbouring positions of the thread's sum."""
