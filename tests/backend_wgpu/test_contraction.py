@@ -49,6 +49,8 @@ TILES = {
     "eighty columns": Tile(128, 80, 16, 8, 8, pad=4),
     "split": Tile(32, 32, 16, 4, 4, splits=3),
     "split, two stages": Tile(64, 64, 8, 8, 8, stages=2, splits=5),
+    "sliced": Tile(32, 32, 32, 4, 4, slices=4),
+    "sliced and split": Tile(32, 64, 16, 8, 8, stages=2, splits=2, slices=2),
 }
 TILE = pytest.mark.parametrize("tile", TILES.values(), ids=TILES)
 # Rows, columns of a thread, threads, depth: small ones, which software compiles quickly, and one that is chosen.

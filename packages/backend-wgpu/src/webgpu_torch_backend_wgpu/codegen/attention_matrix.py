@@ -76,12 +76,12 @@ class AttentionMatrixTile(Record):
     def product(self) -> MatrixTile:
         """Return the tile of the product of rows and columns."""
         columns = self.n // self.across
-        return MatrixTile(self.m, self.n, self.k, self.unit.threads, columns, 1, 0, _PAD_HALVES, 1, 1, self.unit)
+        return MatrixTile(self.m, self.n, self.k, self.unit.threads, columns, 1, 0, _PAD_HALVES, 1, 1, 1, self.unit)
 
     def sum(self) -> MatrixTile:
         """Return the tile of the sum of values."""
         columns = self.v // self.across
-        return MatrixTile(self.m, self.v, self.n, self.unit.threads, columns, 1, 0, _PAD_HALVES, 1, 1, self.unit)
+        return MatrixTile(self.m, self.v, self.n, self.unit.threads, columns, 1, 0, _PAD_HALVES, 1, 1, 1, self.unit)
 
 
 def attention_matrix_tiles(kernel: Attention, capabilities: Capabilities) -> Iterator[AttentionMatrixTile]:

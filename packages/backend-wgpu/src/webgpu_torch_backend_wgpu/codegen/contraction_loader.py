@@ -23,6 +23,9 @@ def is_packed(scalar: str) -> bool:
 class Loader:
     """One side of a tile kernel: blocks of ``width`` rows by ``tile.k``, in workgroup memory with rows contiguous."""
 
+    #: the first depth of a block that a thread multiplies, where threads share these
+    first: Node | None = None
+
     def __init__(self, frame: Frame, side: Side, width: int, tile: Tile, name: str, partial: bool = False) -> None:
         """``partial``: only depths up to some bound are to be read."""
         self.frame = frame
@@ -144,7 +147,7 @@ class Loader:
 
         Return the values of each of ``count`` groups: four, or one vector where the block lies as vectors.
         """
-        deep = self._staged(fixed(depth), stage)
+        deep = self._staged(fixed(depth) if self.first is None else self.first + fixed(depth), stage)
         groups: list[list[Node]] = []
         for number in range(count):
             at = thread + fixed(number * (self.width // (count * LANES)))

@@ -90,7 +90,7 @@ def matrix_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator
 
 @cache
 def _tile(block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int) -> MatrixTile:
-    return MatrixTile(*block, 1, 0, _PAD_HALVES, _BAND, splits, unit)
+    return MatrixTile(*block, 1, 0, _PAD_HALVES, _BAND, splits, 1, unit)
 
 
 def unit_of(capabilities: Capabilities) -> MatrixUnit | None:

@@ -38,9 +38,11 @@ class Tile(Record):
         pad: extra elements per row of a block in workgroup memory, against bank conflicts; a multiple of 4.
         band: rows of blocks that run next to each other, for the cache (0: row by row).
         splits: workgroups that share the sum over k.
+        slices: threads of a workgroup that share each sum: each adds a part of the depth of every block, so that a block
+            deep enough to hide how long its successor is on its way is multiplied by many threads.
     """
 
-    __slots__ = fields = ("m", "n", "k", "rows", "columns", "stages", "span", "pad", "band", "splits")
+    __slots__ = fields = ("m", "n", "k", "rows", "columns", "stages", "span", "pad", "band", "splits", "slices")
     m: int
     n: int
     k: int
@@ -51,22 +53,28 @@ class Tile(Record):
     pad: int
     band: int
     splits: int
+    slices: int
 
     def __init__(
         self, m: int, n: int, k: int, rows: int, columns: int,
-        stages: int = 1, span: int = 0, pad: int = 0, band: int = 0, splits: int = 1,
+        stages: int = 1, span: int = 0, pad: int = 0, band: int = 0, splits: int = 1, slices: int = 1,
     ) -> None:  # fmt: skip
-        super().__init__(m, n, k, rows, columns, stages, span, pad, band, splits)
+        super().__init__(m, n, k, rows, columns, stages, span, pad, band, splits, slices)
+
+    @property
+    def sharing(self) -> int:
+        """Threads that have sums of their own."""
+        return (self.m // self.rows) * (self.n // self.columns)
 
     @property
     def threads(self) -> int:
         """Threads per workgroup."""
-        return (self.m // self.rows) * (self.n // self.columns)
+        return self.sharing * self.slices
 
     @property
     def nbytes(self) -> int:
-        """Bytes of workgroup memory that blocks of 32-bit numbers take."""
-        return 4 * (self.m + self.n + 2 * self.pad) * self.k * self.stages
+        """Bytes of workgroup memory that blocks of 32-bit numbers take, and the sums of all slices but one."""
+        return 4 * ((self.m + self.n + 2 * self.pad) * self.k * self.stages + (self.slices - 1) * self.m * self.n)
 
     @property
     def block(self) -> tuple[int, int, int, int, int]:
@@ -93,7 +101,7 @@ _SHARES = {
     LARGE: (0.94, 200), NARROW: (0.82, 24), FLAT: (0.78, 24), FLAT_AHEAD: (0.84, 24), EIGHTY: (0.7, 24), FORTY: (0.58, 24), SMALL: (0.54, 16),
     LOW: (0.48, 16), THIN: (0.48, 16), TINY: (0.26, 16),
 }  # fmt: skip
-_BY_BLOCK = {(each.block, each.stages): found for each, found in _SHARES.items()}
+_BY_BLOCK = {(each.block, each.stages, each.slices): found for each, found in _SHARES.items()}
 #: the share of its rate that a unit reaches with one block, and where each thread has many sums that are not split; with more
 #: blocks it reaches all of it
 _ALONE, _ALONE_WITH_MANY = 0.68, 0.9
@@ -151,7 +159,7 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
     Blocks count whole, however little of them is inside the result, and units wait for the one with most blocks.
     A large block has a unit to itself; smaller ones share it and hide each other's waiting.
     """
-    share, lead = _BY_BLOCK[tile.block, tile.stages]
+    share, lead = _BY_BLOCK[tile.block, tile.stages, tile.slices]
     alone = _ALONE_WITH_MANY if tile.splits == 1 and tile.rows * tile.columns >= _MANY_SUMS else _ALONE
     return blocks_seconds(kernel, tile, facts, share * facts.flops, lead, 1.0 if tile.block == LARGE.block else alone)
 
@@ -251,12 +259,13 @@ class Reader(Protocol):
 def locate(body: Body, tile: Tile) -> tuple[Name, Name]:
     """Write which part of a block a thread computes: its place along m and along n."""
     threads_n = tile.n // tile.columns
+    thread: Node = THREAD if tile.slices == 1 else body.let("sharing", THREAD % fixed(tile.sharing))
     if not tile.span or tile.span >= threads_n:
-        across, down = THREAD % fixed(threads_n), THREAD // fixed(threads_n)
+        across, down = thread % fixed(threads_n), thread // fixed(threads_n)
     else:
-        run, runs = THREAD % fixed(32), threads_n // tile.span
-        across = ((THREAD // fixed(32)) % fixed(runs)) * fixed(tile.span) + run % fixed(tile.span)
-        down = (THREAD // fixed(32 * runs)) * fixed(32 // tile.span) + run // fixed(tile.span)
+        run, runs = thread % fixed(32), threads_n // tile.span
+        across = ((thread // fixed(32)) % fixed(runs)) * fixed(tile.span) + run % fixed(tile.span)
+        down = (thread // fixed(32 * runs)) * fixed(32 // tile.span) + run // fixed(tile.span)
     thread_n = body.let("thread_n", across)
     return body.let("thread_m", down), thread_n
 
@@ -315,7 +324,7 @@ class ThreadSums(Sums):
         """Write the products of the blocks in workgroup memory into the sums."""
         body, tile = self.body, self.tile
         left, right = self.sides
-        for depth in range(tile.k):
+        for depth in range(tile.k // tile.slices):
             with body.when(None):
                 rows = left.read(depth, stage, self.thread_m, tile.rows // LANES, "a")
                 columns = right.read(depth, stage, self.thread_n, self.groups, "b")
@@ -334,19 +343,46 @@ class ThreadBlock(StagedBlock):
     """Keeps a small block of sums per thread in registers."""
 
     def __init__(self, frame: Frame, tile: Tile) -> None:
-        self.tile, self.body = tile, frame.body
+        self.frame, self.tile, self.body = frame, tile, frame.body
         self.left = Loader(frame, frame.left, tile.m, tile, "left")
         self.right = Loader(frame, frame.right, tile.n, tile, "right")
         self.sums = ThreadSums(frame, tile, self.left, self.right)
 
     def declare(self) -> None:
         self.sums.clear(locate(self.body, self.tile))
+        if self.tile.slices > 1:
+            self.slice = self.body.let("slice", THREAD // fixed(self.tile.sharing))
+            first = self.body.let("slice_first", self.slice * fixed(self.tile.k // self.tile.slices))
+            self.left.first = self.right.first = first
 
     def multiply(self, stage: Node | None) -> None:
         self.sums.multiply(stage)
 
+    def accumulate(self, frame: Frame, tile: Tile, place: Place, batch: list[Node]) -> None:
+        super().accumulate(frame, tile, place, batch)
+        if tile.slices > 1:
+            self._add_slices()
+
+    def _add_slices(self) -> None:
+        """Write the sums of all slices into those of the first, always in one order."""
+        body, tile, sums = self.body, self.tile, [each for row in self.sums.sums for each in row]
+        parts = self.frame.module.array("parts", sums[0].type, (tile.slices - 1) * len(sums) * tile.sharing)
+        thread = THREAD % fixed(tile.sharing)
+
+        def place(slice: Node, number: int) -> Node:
+            return parts[(slice * fixed(len(sums)) + fixed(number)) * fixed(tile.sharing) + thread]
+
+        with body.when(self.slice > fixed(0)):
+            for number, each in enumerate(sums):
+                body.set(place(self.slice - fixed(1), number), each)
+        body.barrier()
+        for number, each in enumerate(sums):
+            for slice in range(tile.slices - 1):
+                body.set(each, self.frame.add(each, place(fixed(slice), number)))
+
     def results(self, base_m: Node, base_n: Node, write: Write) -> None:
-        self.sums.results(base_m, base_n, write)
+        with self.body.when(self.slice.equals(fixed(0)) if self.tile.slices > 1 else None):
+            self.sums.results(base_m, base_n, write)
 
 
 #: makes the block of a tile kernel
