@@ -196,7 +196,10 @@ class _Writer(RowWriter):
         self.subgroup = body.let("subgroup", THREAD // fixed(unit.threads))
         self.high = body.let("high", self.subgroup // fixed(tile.across) * fixed(unit.threads))
         self.wide = body.let("wide", self.subgroup % fixed(tile.across))
-        self.line, self.piece = body.let("line", THREAD // fixed(tile.across)), body.let("member", THREAD % fixed(tile.across))
+        self.line, self.piece = (
+            body.let("line", THREAD // fixed(tile.across)),
+            body.let("member", THREAD % fixed(tile.across)),
+        )
         self.rows = [self._row(0)]
         start, stop = self._bounds()
         self.values.end = stop if self.kernel.last is not None else None
@@ -317,7 +320,9 @@ class _Writer(RowWriter):
             at = self.own + first // fixed(LANES) + fixed(four)
             values = body.let(f"values{four}", bitcast("vec4<f32>", self.blocks[at]))
             self.found.sums.sums = [[values]]
-            columns = [body.let(f"at{four}_{lane}", column + first + fixed(four * LANES + lane)) for lane in range(LANES)]
+            columns = [
+                body.let(f"at{four}_{lane}", column + first + fixed(four * LANES + lane)) for lane in range(LANES)
+            ]
             outside = -Call("wt_inf", (), "f32")
             found = [
                 self._bounded(value, outside, 0, at, stop)
@@ -329,7 +334,9 @@ class _Writer(RowWriter):
             fours = Call("max", (fours, each), "vec4<f32>")
         fours = body.let("fours", fours)
         pairs = [Call("max", (fours.lane(each), fours.lane(each + 1)), "f32") for each in (0, 2)]
-        most = self._together(body.let("most", Call("max", (*pairs,), "f32")), lambda one, other: Call("max", (one, other), "f32"))
+        most = self._together(
+            body.let("most", Call("max", (*pairs,), "f32")), lambda one, other: Call("max", (one, other), "f32")
+        )
         grows = body.let("grows", self.top + Literal(_GROWTH, "f32") < most)
         with body.when(grows):
             body.set(self.grown[0], fixed(1))
@@ -411,7 +418,9 @@ class _Writer(RowWriter):
                     with body.when(column + fixed(lane) < fixed(self.width)):
                         self._store(column + fixed(lane), [each])
         if self.kernel.row_stores:
-            guard = ([inside] if inside is not None else []) + ([self.piece.equals(fixed(0))] if tile.across > 1 else [])
+            guard = ([inside] if inside is not None else []) + (
+                [self.piece.equals(fixed(0))] if tile.across > 1 else []
+            )
             with body.when(every(*guard) if guard else None):
                 store_row(self.module, self.kernel, self.batch, self.rows[0], self.top, total)
 

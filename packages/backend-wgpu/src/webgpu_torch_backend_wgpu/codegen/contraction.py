@@ -71,7 +71,9 @@ class Side:
         #: the value split by what changes with what, where it is read at computed places only
         self.split: Split | None = None
         if not self.strided and not self.loads:
-            own, depths = ({first + each for each in range(len(sizes))} for first, sizes in (self.spans[group], self.spans["k"]))
+            own, depths = (
+                {first + each for each in range(len(sizes))} for first, sizes in (self.spans[group], self.spans["k"])
+            )
             self.split = split_value(value, frozenset(own | set(range(len(kernel.batch)))), frozenset(depths))
         self.axis = self._axis()
         self.lanes = lanes if self.strided and self._vectors(self.axis, lanes) else 1
@@ -238,7 +240,9 @@ class Frame:
     def joined(self, side: Side, parts: dict[Expression, Node]) -> Node:
         """Write what computes one element of a side that is split from its parts and return it."""
         assert side.split is not None
-        return Lowering(self.module, lambda node, index: self.buffers.load_at(node, index), given=parts).value(side.split.value)
+        return Lowering(self.module, lambda node, index: self.buffers.load_at(node, index), given=parts).value(
+            side.split.value
+        )
 
     def _single(self, side: Side, node: Expression, index: Node) -> Node:
         """Return one element of a strided load; of a side that is read as vectors, it may be taken out of one."""

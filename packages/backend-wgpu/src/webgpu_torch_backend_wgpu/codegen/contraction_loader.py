@@ -65,7 +65,9 @@ class Loader:
         """Write what all blocks from row ``base`` on have in common."""
         self.declare()
         if self.side.split is not None and not self.along_k and self.threads % self.width == 0:
-            self.row_parts = self.frame.parts(self.side, self.side.group, batch, self._inside(base + self._position(0)[0]))
+            self.row_parts = self.frame.parts(
+                self.side, self.side.group, batch, self._inside(base + self._position(0)[0])
+            )
 
     def _inside(self, row: Node) -> Node:
         """Write a row that is one of the operand's: what those behind the last one give is not stored."""
@@ -79,7 +81,9 @@ class Loader:
         if self.lanes == 1 and self.threads % per == 0:
             # The remainder is the same for all fetches.
             done = fixed(number * self.threads // per)
-            along, across = (THREAD, done) if self.threads == per else (THREAD % fixed(per), THREAD // fixed(per) + done)
+            along, across = (
+                (THREAD, done) if self.threads == per else (THREAD % fixed(per), THREAD // fixed(per) + done)
+            )
             return (across, along) if self.along_k else (along, across)
         along, across = (at % fixed(per)) * fixed(self.lanes), at // fixed(per)
         return (across, along) if self.along_k else (along, across)

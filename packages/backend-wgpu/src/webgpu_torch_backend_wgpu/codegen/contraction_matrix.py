@@ -179,7 +179,9 @@ class HalvesLoader:
         self.declare()
         if self.side.split is not None and self.threads % self.across == 0:
             row = self._inside(base + self._position(0)[0], fixed(0))[1]
-            self.row_parts = self.frame.parts(self.side, self.side.group, batch, self.body.let(self.frame.module.fresh("row"), row))
+            self.row_parts = self.frame.parts(
+                self.side, self.side.group, batch, self.body.let(self.frame.module.fresh("row"), row)
+            )
 
     def _position(self, number: int) -> tuple[Node, Node]:
         """Return (row, depth) inside the block of fetch ``number``."""

@@ -98,7 +98,9 @@ def _sorted(node: Expression, rows: frozenset[int], depths: frozenset[int]) -> E
     return node if found is None else found
 
 
-def _chosen(condition: Expression, yes: Expression, no: Expression, parts: tuple[frozenset[int], frozenset[int]]) -> Expression:
+def _chosen(
+    condition: Expression, yes: Expression, no: Expression, parts: tuple[frozenset[int], frozenset[int]]
+) -> Expression:
     """Return a choice whose tests of places are one comparison each, and whose first side reads inside of its operand."""
     tests = list(_conjuncts(condition))
     sizes: dict[Expression, int] = {}

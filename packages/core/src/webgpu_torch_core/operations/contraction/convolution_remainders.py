@@ -18,7 +18,9 @@ from .matrix_products import _accumulator
 
 
 @kernel_cache
-def weight_by_remainder_kernel(weight: Layout, numel: int, kind: dtype, window: Any, shape: tuple[int, ...]) -> Pointwise:
+def weight_by_remainder_kernel(
+    weight: Layout, numel: int, kind: dtype, window: Any, shape: tuple[int, ...]
+) -> Pointwise:
     """Return ``[g, remainders…, o, c, steps…]`` of a weight: the taps that positions of each remainder by the stride see."""
     stride, padding, _, groups, _ = window
     spatial, taps = len(stride), weight.shape[2:]
