@@ -169,7 +169,8 @@ class _Writer(RowWriter):
         rows, shared, scores = tile.sides
         self.blocks = self.module.array("blocks", "vec4<u32>", rows + shared + scores)
         self.grown = self.module.array("grown", "u32", 1)
-        self.shrinks = self.module.array("shrinks", "f32", tile.m)
+        if tile.across > 1:
+            self.shrinks = self.module.array("shrinks", "f32", tile.m)
         self.shared, self.scores, self.pitch = rows, rows + shared, (tile.n + _PAD_SUMS) // _SUMS
         one = as_contraction(kernel, "m", "n", product.depth, product.left, product.right)
         other = as_contraction(kernel, "m", self.total.along, "n", constant(0.0, float32), self.total.value)
@@ -194,12 +195,15 @@ class _Writer(RowWriter):
         count = self.blocks_m * self.batches
         self.batch = split_index(self.module, self._begin(count), self.kernel.batch)
         self.subgroup = body.let("subgroup", THREAD // fixed(unit.threads))
-        self.high = body.let("high", self.subgroup // fixed(tile.across) * fixed(unit.threads))
-        self.wide = body.let("wide", self.subgroup % fixed(tile.across))
-        self.line, self.piece = (
-            body.let("line", THREAD // fixed(tile.across)),
-            body.let("member", THREAD % fixed(tile.across)),
-        )
+        # The first row of the subgroup, which of those that share it this is, and the thread's row and place among its threads.
+        self.high: Node = self.subgroup * fixed(unit.threads)
+        self.wide = self.piece = fixed(0)
+        self.line: Node = THREAD
+        if tile.across > 1:
+            across = fixed(tile.across)
+            self.high = body.let("high", self.subgroup // across * fixed(unit.threads))
+            self.wide = body.let("wide", self.subgroup % across)
+            self.line, self.piece = body.let("line", THREAD // across), body.let("member", THREAD % across)
         self.rows = [self._row(0)]
         start, stop = self._bounds()
         self.values.end = stop if self.kernel.last is not None else None
@@ -242,6 +246,10 @@ class _Writer(RowWriter):
     def _place_of(self, number: int) -> Node:
         return self.base_m + self.line
 
+    def _beyond(self, at: Node, member: Node, count: int) -> Node:
+        """Return what is ``count`` further for each of those that share a row: nothing but ``at`` where nobody does."""
+        return at + member * fixed(count) if self.tile.across > 1 else at
+
     def _accumulate(self, total: Name, row: Node, column: Node) -> None:
         self.body.set(total, Call("subgroupMatrixMultiplyAccumulate", (row, column, total), total.type))
 
@@ -267,7 +275,6 @@ class _Writer(RowWriter):
         """Write the product of the subgroup's rows with a block of columns, into workgroup memory."""
         body, tile, unit = self.body, self.tile, self.tile.unit
         kind, columns = self.kinds["result"], tile.n // tile.across
-        first = self.wide * fixed(columns)
         with body.when(None):
             # What is declared in a loop without a value keeps that of the last round (Tint, 2026).
             scores = [
@@ -278,7 +285,7 @@ class _Writer(RowWriter):
                 with body.when(None):
                     rows = self.kept[deep] if deep in self.kept else self._rows_at(deep)
                     for at in range(columns // unit.n):
-                        place = first + fixed(at * unit.n)
+                        place = self._beyond(fixed(at * unit.n), self.wide, columns)
                         column = body.let(f"b{at}", self.right.matrix(self.kinds["right"], place, deep))
                         for row in self.down:
                             self._accumulate(scores[row][at], rows[row], column)
@@ -290,7 +297,7 @@ class _Writer(RowWriter):
         """Write the store of one of the subgroup's matrices, beside those of others that share its rows."""
         columns = self.tile.n // self.tile.across
         start = self._at(self.scores + at * self.tile.unit.n // _SUMS, self.pitch, row)
-        self._keep(start + self.wide * fixed(columns // _SUMS), self.pitch, matrix)
+        self._keep(self._beyond(start, self.wide, columns // _SUMS), self.pitch, matrix)
 
     def _add(self) -> None:
         """Write the sum of a block of values, weighted."""
@@ -304,7 +311,7 @@ class _Writer(RowWriter):
                     kind = self.kinds["left"]
                     rows.append(body.let(f"a{row}", Call(f"subgroupMatrixLoad<{kind}, row_major>", where, kind)))
                 for at in range(len(self.sums[0])):
-                    place = self.wide * fixed(tile.v // tile.across) + fixed(at * unit.n)
+                    place = self._beyond(fixed(at * unit.n), self.wide, tile.v // tile.across)
                     column = body.let(f"b{at}", self.values.matrix(self.kinds["right"], place, deep))
                     for row in self.down:
                         self._accumulate(self.sums[row][at], rows[row], column)
@@ -315,13 +322,13 @@ class _Writer(RowWriter):
         assert score is not None
         scores: list[Name] = []
         count = tile.n // tile.across
-        first = body.let("first_of_member", self.piece * fixed(count))
         for four in range(count // LANES):
-            at = self.own + first // fixed(LANES) + fixed(four)
-            values = body.let(f"values{four}", bitcast("vec4<f32>", self.blocks[at]))
+            place = self._beyond(self.own + fixed(four), self.piece, count // LANES)
+            values = body.let(f"values{four}", bitcast("vec4<f32>", self.blocks[place]))
             self.found.sums.sums = [[values]]
             columns = [
-                body.let(f"at{four}_{lane}", column + first + fixed(four * LANES + lane)) for lane in range(LANES)
+                body.let(f"at{four}_{lane}", self._beyond(column + fixed(four * LANES + lane), self.piece, count))
+                for lane in range(LANES)
             ]
             outside = -Call("wt_inf", (), "f32")
             found = [
@@ -344,10 +351,11 @@ class _Writer(RowWriter):
         shrink = body.let("shrink", power(self.module, self.top - largest))
         body.set(self.top, largest)
         body.set(self.weights, self.weights * shrink)
-        body.set(self.shrinks[self.line], shrink)
+        if tile.across > 1:
+            body.set(self.shrinks[self.line], shrink)
         scales = Call("workgroupUniformLoad", (Prefix("&", self.grown[0]),), "u32")
         with body.when(body.let("scales", scales).equals(fixed(1))):
-            self._scale()
+            self._scale(shrink)
         tops, ones = (
             body.let(name, vector("f32", [value] * LANES))
             for name, value in (("tops", self.top), ("ones", Literal(1.0, "f32")))
@@ -358,7 +366,8 @@ class _Writer(RowWriter):
                 weight = body.let(f"weight{number}", power(self.module, scores[number] - tops))
                 body.set(self.weights, self.weights + Call("dot", (weight, ones), "f32"))
                 halves += [convert_to("f16", weight.lane(lane)) for lane in range(LANES)]
-            body.set(self.blocks[self.own + first // fixed(_HALVES) + fixed(eight)], halves_in_words(halves))
+            place = self._beyond(self.own + fixed(eight), self.piece, count // _HALVES)
+            body.set(self.blocks[place], halves_in_words(halves))
 
     def _together(self, value: Name, combine: Callable[[Node, Node], Node]) -> Name:
         """Write what the values of a row's threads combine to and return it."""
@@ -369,13 +378,14 @@ class _Writer(RowWriter):
             distance *= 2
         return value
 
-    def _scale(self) -> None:
+    def _scale(self, shrink: Node) -> None:
         """Write the scaling of the subgroup's sums, matrix by matrix through the memory that columns and values share."""
         body, unit = self.body, self.tile.unit
         pitch = (unit.n + _PAD_SUMS) // _SUMS
         kind = self.kinds["result"]
         subgroup = self.subgroup * fixed(unit.threads)
-        shrink = body.let("shrink_of_row", self.shrinks[self.high + THREAD % fixed(unit.threads)])
+        if self.tile.across > 1:
+            shrink = body.let("shrink_of_row", self.shrinks[self.high + THREAD % fixed(unit.threads)])
         for at in range(len(self.sums[0])):
             for row in self.down:
                 self._keep(self._at(self.shared, pitch, row, subgroup), pitch, self.sums[row][at])
@@ -392,7 +402,7 @@ class _Writer(RowWriter):
     def _leave(self) -> None:
         """Write how the results leave the workgroup."""
         body, tile, unit = self.body, self.tile, self.tile.unit
-        total = self._together(body.let("all", self.weights), lambda one, other: one + other)
+        total = self._together(self.weights, lambda one, other: one + other)
         # A row that attends to nothing has zeros.
         share = body.let("share", Literal(1.0, "f32") // Call("max", (total, Literal(1e-37, "f32")), "f32"))
         inside = self._place_of(0) < self.m if self.m % tile.m else None
@@ -407,10 +417,10 @@ class _Writer(RowWriter):
             body.barrier()
             fours = fixed((last - first) // LANES)
             with body.when(inside), body.loop("four", fixed(0), lambda four: four < fours, fixed(1)) as four:  # noqa: B023
-                place = self.own + self.piece * fixed(part // LANES) + four
+                place = self._beyond(self.own + four, self.piece, part // LANES)
                 values = body.let("values", bitcast("vec4<f32>", self.blocks[place]) * share)
                 lanes = [values.lane(lane) for lane in range(LANES)]
-                column = body.let("at", self.piece * fixed(whole) + four * fixed(LANES) + fixed(first))
+                column = body.let("at", self._beyond(four * fixed(LANES) + fixed(first), self.piece, whole))
                 if together:
                     with body.when(column < fixed(self.width) if tile.v != self.width else None):
                         self._store(column, lanes)
