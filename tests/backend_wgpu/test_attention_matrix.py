@@ -40,6 +40,8 @@ def test_halves_use_matrix_units() -> None:
     given = checking().capabilities
     variant, tile = choose(attention(2048, 2048, 64, 64, float16, 16), given)
     assert variant.name == "tiles of matrices" and isinstance(tile, AttentionMatrixTile)
+    # Rows of deep products are shared by subgroups.
+    assert choose(attention(2048, 2048, 128, 128, float16, 16), given)[1].across == 2
     for kernel in (attention(128, 128, 64, 64, float32), attention(128, 128, 200, 64, float16)):
         assert not list(attention_matrix_tiles(kernel, given))
     # Values that lie along the columns are not read by rows.

@@ -121,6 +121,27 @@ def test_any_product_by_tiles_for_the_host(tile: Tile, count: int) -> None:
     drawn(given(data=st.data())(lambda data: any_product_for_the_host(tile, data)))()
 
 
+def any_product_by_shared_sums(data: st.DataObject) -> None:
+    side, own = st.sampled_from([16, 32]), st.sampled_from([4, 8])
+    slices, stages, splits = (data.draw(st.sampled_from(each)) for each in ((2, 4), (1, 2), (1, 1, 3)))
+    depth = slices * data.draw(st.sampled_from([4, 8]))
+    blocks = data.draw(side), data.draw(side), depth, data.draw(own), data.draw(own)
+    tile = Tile(*blocks, stages, pad=data.draw(st.sampled_from([0, 4])), splits=splits, slices=slices)
+    size = st.integers(1, 70)
+    b, m, n, k = data.draw(st.integers(1, 2)), data.draw(size), data.draw(size), data.draw(st.integers(1, 150))
+    layouts = (data.draw(st.sampled_from("rc")), data.draw(st.sampled_from("rc")))
+    kernel, operands, exact = product(b, m, n, k, layouts, data.draw(st.sampled_from([float32, float16])))
+    (got,) = run(kernel, operands, lambda kernel, given: generate_tile(kernel, given, tile))
+    close(got, exact, k)
+
+
+@pytest.mark.parametrize("count", [pytest.param(4, id="some"), pytest.param(60, id="many", marks=pytest.mark.slow)])
+def test_any_product_by_shared_sums(count: int) -> None:
+    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    drawn = settings(max_examples=count, deadline=None, suppress_health_check=checks)
+    drawn(given(data=st.data())(any_product_by_shared_sums))()
+
+
 STRIPS = [Strip(8, 1, 1), Strip(16, 3, 1), Strip(32, 1, 4), Strip(64, 2, 1), Strip(8, 1, 3)]
 
 

@@ -157,6 +157,19 @@ def test_halves_use_matrix_units() -> None:
         assert not list(matrix_tiles_of(CASES["whole"][0], without.replace(matrix_units=units)))
 
 
+def test_tiles_of_few_rows_and_of_few_blocks() -> None:
+    given = checking().capabilities
+    for few in ((8, 16384), (16384, 8)):
+        kernel = product(1, *few, 1, kind=float16)[0].replace(k=(4096,))
+        variant, tile = choose(kernel, given)
+        assert variant.name == "tiles of matrices" and min(tile.m, tile.n) == 16, few
+    # A single row is a matter of reading alone.
+    assert choose(product(1, 1, 16384, 1, kind=float16)[0].replace(k=(4096,)), given)[0].name == "few rows"
+    # A quarter of the result's blocks would leave units idle, or a second pass would follow.
+    variant, tile = choose(product(1, 512, 512, 512)[0], given)
+    assert variant.name == "tiles" and tile.slices > 1 and tile.splits == 1
+
+
 def test_calls_are_valid() -> None:
     device = checking()
     for kernel, _, _ in CASES.values():

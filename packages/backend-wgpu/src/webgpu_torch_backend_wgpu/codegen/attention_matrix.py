@@ -35,11 +35,11 @@ from .statements import Do
 _HALVES, _SUMS, _PAD_HALVES, _PAD_SUMS = 8, 4, 8, 4
 #: by how much a row's largest score may grow before what was summed is scaled down: weights of halves reach e to that power
 _GROWTH = 5.5
-#: rows, and columns at a time, that workgroups compute, and how many times the operations per second of float32 arithmetic
-#: they reach with all units busy
-_BLOCKS = {(128, 32, 1): 1.25, (64, 64, 1): 0.95, (64, 32, 1): 1.25, (64, 32, 2): 1.0}
-#: depths up to which the rows of a product stay in registers, and what share of the rate is reached beyond
-_KEPT, _STREAMED = 64, 0.75
+#: rows, columns at a time and subgroups that share rows, that workgroups compute, and how many times the operations per second
+#: of float32 arithmetic they reach with all units busy, where the rows of a product stay in registers and where they do not
+_BLOCKS = {(128, 32, 1): (1.25, 0.94), (64, 64, 1): (0.95, 0.71), (64, 32, 1): (1.25, 0.94), (64, 32, 2): (1.0, 1.25)}
+#: depths up to which they stay there
+_KEPT = 64
 #: deepest products and widest sums: a subgroup keeps its sums in registers
 _WIDEST = 128
 
@@ -134,7 +134,7 @@ def attention_matrix_seconds(kernel: Attention, tile: AttentionMatrixTile, facts
     # Several workgroups share a unit, and overlap what they wait for.
     busy = 1.0 if rounds > 3 else rounds / 4
     work = 2 * tile.m * -(-n // tile.n) * tile.n * columns_read(kernel) * (tile.k + tile.v)
-    rate = facts.flops * _BLOCKS[tile.m, tile.n, tile.across] * (1.0 if tile.k <= _KEPT else _STREAMED) * busy
+    rate = facts.flops * _BLOCKS[tile.m, tile.n, tile.across][tile.k > _KEPT] * busy
     return rounds * facts.units * work / rate + facts.dispatch
 
 
@@ -155,6 +155,10 @@ class _Found:
 
     def __init__(self) -> None:
         self.sums = _Scores()
+
+
+def _larger(one: Node, other: Node) -> Node:
+    return Call("max", (one, other), "f32")
 
 
 class _Writer(RowWriter):
@@ -194,16 +198,7 @@ class _Writer(RowWriter):
         body, tile, unit = self.body, self.tile, self.tile.unit
         count = self.blocks_m * self.batches
         self.batch = split_index(self.module, self._begin(count), self.kernel.batch)
-        self.subgroup = body.let("subgroup", THREAD // fixed(unit.threads))
-        # The first row of the subgroup, which of those that share it this is, and the thread's row and place among its threads.
-        self.high: Node = self.subgroup * fixed(unit.threads)
-        self.wide = self.piece = fixed(0)
-        self.line: Node = THREAD
-        if tile.across > 1:
-            across = fixed(tile.across)
-            self.high = body.let("high", self.subgroup // across * fixed(unit.threads))
-            self.wide = body.let("wide", self.subgroup % across)
-            self.line, self.piece = body.let("line", THREAD // across), body.let("member", THREAD % across)
+        self._find()
         self.rows = [self._row(0)]
         start, stop = self._bounds()
         self.values.end = stop if self.kernel.last is not None else None
@@ -242,6 +237,19 @@ class _Writer(RowWriter):
             self._add()
         self._leave()
         return Program((self.module.finish(tile.threads, count),), ())
+
+    def _find(self) -> None:
+        """Write the first row of the subgroup, which of those that share it this is, and the same of the thread and its row."""
+        body, tile, unit = self.body, self.tile, self.tile.unit
+        self.subgroup = body.let("subgroup", THREAD // fixed(unit.threads))
+        self.high: Node = self.subgroup * fixed(unit.threads)
+        self.wide = self.piece = fixed(0)
+        self.line: Node = THREAD
+        if tile.across > 1:
+            across = fixed(tile.across)
+            self.high = body.let("high", self.subgroup // across * fixed(unit.threads))
+            self.wide = body.let("wide", self.subgroup % across)
+            self.line, self.piece = body.let("line", THREAD // across), body.let("member", THREAD % across)
 
     def _place_of(self, number: int) -> Node:
         return self.base_m + self.line
@@ -340,10 +348,8 @@ class _Writer(RowWriter):
         for each in scores[1:]:
             fours = Call("max", (fours, each), "vec4<f32>")
         fours = body.let("fours", fours)
-        pairs = [Call("max", (fours.lane(each), fours.lane(each + 1)), "f32") for each in (0, 2)]
-        most = self._together(
-            body.let("most", Call("max", (*pairs,), "f32")), lambda one, other: Call("max", (one, other), "f32")
-        )
+        pairs = [_larger(fours.lane(each), fours.lane(each + 1)) for each in (0, 2)]
+        most = self._together(body.let("most", _larger(*pairs)), _larger)
         grows = body.let("grows", self.top + Literal(_GROWTH, "f32") < most)
         with body.when(grows):
             body.set(self.grown[0], fixed(1))

@@ -25,11 +25,11 @@ from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 
 #: in how many parts columns may be split
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
-#: the share of the memory's rate that is reached, workgroups that a unit runs at once, and the share of a dispatch that one
-#: of these takes for a column
-_SHARE, _TOGETHER, _COLUMN = 0.6, 4, 0.0045
-#: what parts that a second pass adds cost, in dispatches
-_SPLITTING = 1.5
+#: the share of the memory's rate that is reached, workgroups that a unit runs at once, the share of a dispatch that one of
+#: these takes for a column, and the products with a column that last as long again
+_SHARE, _TOGETHER, _COLUMN, _PRODUCTS = 0.48, 4, 0.0043, 512
+#: what a second pass and each part that it adds cost, in dispatches
+_SPLITTING, _PART = 0.3, 0.028
 #: least threads of a workgroup
 _LEAST = 64
 #: threads that gather what all threads have
@@ -45,7 +45,8 @@ def few_rows(kernel: Attention, capabilities: Capabilities) -> Iterator[int]:
     if m > SKINNY or not plain or sums != [("v", "accumulator")] or v > threads or not _team(kernel, capabilities):
         return
     for splits in _SPLITS:
-        if splits == 1 or splits * threads <= n:
+        # Most threads have a column of their own, or all do several times.
+        if splits == 1 or splits * threads <= 2 * n:
             yield splits
 
 
@@ -71,9 +72,10 @@ def few_rows_seconds(kernel: Attention, splits: int, facts: Facts) -> float:
     """Return an estimate of the time that an attention of few rows takes."""
     moved = sum(each.numel * each.dtype.itemsize for each in kernel.operands)
     rounds = -(-number_of_elements(kernel.batch) * splits // (_TOGETHER * facts.units))
-    waiting = rounds * -(-number_of_elements(kernel.n) // splits) * _COLUMN * facts.dispatch
+    column = _COLUMN * (1 + number_of_elements(kernel.m) * number_of_elements(kernel.k) / _PRODUCTS)
+    waiting = rounds * -(-number_of_elements(kernel.n) // splits) * column * facts.dispatch
     seconds = max(moved / (facts.bandwidth * _SHARE), waiting) + facts.dispatch
-    return seconds if splits == 1 else seconds + _SPLITTING * facts.dispatch
+    return seconds if splits == 1 else seconds + (_SPLITTING + _PART * splits) * facts.dispatch
 
 
 def generate_few_rows(kernel: Attention, capabilities: Capabilities, splits: int) -> Program:

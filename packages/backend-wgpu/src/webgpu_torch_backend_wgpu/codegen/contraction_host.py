@@ -18,7 +18,8 @@ from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame, Side
-from .contraction_tile import Block, Place, Sums, Tile, Write, blocks_seconds, generate_tile
+from .contraction_cost import blocks_seconds
+from .contraction_tile import Block, Place, Sums, Tile, Write, generate_tile
 from .ir import Call, Name, Node, choose, fixed, minimum, vector, zero
 from .module import SUBGROUP_THREAD, THREAD, split_index
 

@@ -19,7 +19,8 @@ from ..facts import Facts
 from ..gpu.interface import MatrixUnit
 from ..program import Capabilities, Program
 from .contraction import VECTOR_BYTES, Frame, Side, halves_in_words
-from .contraction_tile import StagedBlock, Tile, Write, blocks_seconds, generate_tile, splits_of
+from .contraction_cost import blocks_seconds
+from .contraction_tile import StagedBlock, Tile, Write, generate_tile, splits_of
 from .ir import Array, Call, Index, Name, Node, Prefix, bitcast, choose, every, fixed, minimum, zero
 from .module import THREAD, split_index
 from .statements import Do
@@ -60,12 +61,17 @@ class MatrixTile(Tile):
 #: m, n and k of a workgroup's block, rows and columns of a subgroup's; the share of the units' rate that they reach with all
 #: units busy, how many steps of k pass before they do, and which part of computing sides and multiplying they do not overlap
 _SHARES = {
+    # For few rows: what counts is how the other operand is read.
+    (16, 64, 128, 16, 16): (0.2, 128, 0.0),
+    (64, 16, 128, 16, 16): (0.2, 128, 0.0),
     (128, 128, 32, 64, 64): (1.0, 128, 0.18),
     (256, 128, 32, 64, 64): (0.93, 160, 0.75),
     (128, 64, 32, 64, 32): (0.69, 96, 0.0),
     (64, 128, 32, 32, 64): (0.69, 96, 0.0),
     (64, 64, 64, 32, 32): (0.65, 64, 0.0),
 }
+#: the share of the memory's bandwidth that is reached where most of what is read is read once
+_READING = 0.9
 #: how many times the operations per second of float32 arithmetic the largest tiles reach
 _FASTER = 4.7
 #: the share of its rate that a unit reaches with one block
@@ -83,9 +89,22 @@ def matrix_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator
         return
     for block in _SHARES:
         tile = _tile(block, unit, 1)
-        if tile.threads <= capabilities.invocations and tile.nbytes <= capabilities.workgroup_bytes:
+        if _divides(tile) and tile.threads <= capabilities.invocations and tile.nbytes <= capabilities.workgroup_bytes:
             for splits in splits_of(kernel, capabilities):
                 yield _tile(block, unit, splits)
+
+
+def _divides(tile: MatrixTile) -> bool:
+    """Return whether a subgroup's block consists of whole matrices, and threads bring as much each."""
+    unit, whole = tile.unit, _HALVES * tile.threads
+    parts = (
+        (tile.rows, unit.m),
+        (tile.columns, unit.n),
+        (tile.k, unit.k),
+        (tile.m * tile.k, whole),
+        (tile.n * tile.k, whole),
+    )
+    return all(size % part == 0 for size, part in parts)
 
 
 @cache
@@ -117,7 +136,9 @@ def matrix_seconds(kernel: Contraction, tile: MatrixTile, facts: Facts) -> float
     rounds = -(-(-(-m // tile.m) * -(-n // tile.n) * batch * tile.splits) // facts.units)
     work = (tile.m * _work(kernel, "m") + tile.n * _work(kernel, "n")) * -(-k // tile.splits)
     computing = rounds * facts.units * work / facts.flops
-    return max(multiplying, computing) + apart * min(multiplying, computing)
+    moved = sum(each.numel * each.dtype.itemsize for each in (*kernel.operands, *kernel.outputs))
+    reading = moved / (facts.bandwidth * _READING)
+    return max(multiplying, computing, reading) + apart * min(multiplying, computing)
 
 
 @lru_cache(64)

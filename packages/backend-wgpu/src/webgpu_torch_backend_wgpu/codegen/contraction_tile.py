@@ -20,6 +20,7 @@ from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame
+from .contraction_cost import blocks_seconds, rows_reached, sides_computed
 from .contraction_loader import Loader, is_packed
 from .contraction_parts import Parts
 from .ir import Call, Name, Node, fixed, minimum, u32, zero
@@ -82,33 +83,39 @@ class Tile(Record):
         return self.m, self.n, self.k, self.rows, self.columns
 
 
-LARGE = Tile(128, 256, 8, 16, 8, span=8, band=8)
+LARGE = Tile(128, 128, 8, 16, 8, stages=2, span=4, band=8)
 NARROW = Tile(128, 64, 16, 8, 8, pad=4)
 FLAT = Tile(64, 128, 16, 8, 8, pad=4)
 #: the same with two blocks in workgroup memory, where there is room
 FLAT_AHEAD = Tile(64, 128, 16, 8, 8, stages=2, span=4)
+EVEN = Tile(64, 64, 16, 8, 8, stages=2, span=4, band=8)
+EVEN_SHARED = Tile(64, 64, 16, 8, 8, stages=2, span=4, slices=2)
 # Heads of attention and channels of image networks are often multiples of 40 and 80 rather than of 64.
 EIGHTY = Tile(128, 80, 16, 8, 8, pad=4)
 FORTY = Tile(128, 40, 16, 8, 4, pad=4)
 SMALL = Tile(64, 64, 16, 4, 4)
 LOW = Tile(32, 64, 16, 4, 4)
+LOW_SHARED = Tile(32, 64, 32, 8, 4, slices=4)
 THIN = Tile(64, 32, 16, 4, 4)
 TINY = Tile(32, 32, 16, 4, 4)
 
-#: the share of an adapter's operations per second that tiles reach with all units busy, and how many steps of k pass
-#: before they do
+#: the share of an adapter's operations per second that tiles reach with all units busy, how many steps of k pass before they
+#: do, and how many operations an element lasts that is computed, or read at a computed place
 _SHARES = {
-    LARGE: (0.94, 200), NARROW: (0.82, 24), FLAT: (0.78, 24), FLAT_AHEAD: (0.84, 24), EIGHTY: (0.7, 24), FORTY: (0.58, 24), SMALL: (0.54, 16),
-    LOW: (0.48, 16), THIN: (0.48, 16), TINY: (0.26, 16),
+    LARGE: (0.77, 40, 105), NARROW: (0.685, 24, 105), FLAT: (0.65, 24, 140), FLAT_AHEAD: (0.69, 24, 135), EVEN: (0.61, 40, 140),
+    EVEN_SHARED: (0.47, 24, 140), EIGHTY: (0.58, 24, 105), FORTY: (0.48, 24, 105), SMALL: (0.45, 16, 35), LOW: (0.44, 16, 35),
+    LOW_SHARED: (0.39, 16, 35), THIN: (0.4, 16, 35), TINY: (0.24, 16, 35),
 }  # fmt: skip
 _BY_BLOCK = {(each.block, each.stages, each.slices): found for each, found in _SHARES.items()}
-#: the share of its rate that a unit reaches with one block, and where each thread has many sums that are not split; with more
-#: blocks it reaches all of it
+#: the share of its rate that a unit reaches with one block, and where each thread has many sums that are not split or threads
+#: share these; with more blocks it reaches all of it
 _ALONE, _ALONE_WITH_MANY = 0.68, 0.9
-#: sums of a thread that are many
-_MANY_SUMS = 64
-#: how much faster a split sum must be
-_MARGIN = 1.15
+#: by which power of the share of a thread's sums that are computed the rate falls: what it reads is of use for fewer
+_FEWER = 0.25
+#: sums of a thread that are many, and of all threads of a unit at once
+_MANY_SUMS, _SUMS_OF_UNIT = 64, 1 << 15
+#: sums of a thread that are few, and the share of their rate that such threads reach where no neighbours are read at once
+_FEW_SUMS, _ONE_BY_ONE = 16, 0.6
 #: in how many parts a sum may be split
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 #: columns of blocks from which on rows of blocks go in bands, so that the right operand's blocks stay in the cache
@@ -126,8 +133,9 @@ def tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
         yield TINY
         return
     for tile in _fitting(_SHARES, capabilities):
-        for splits in splits_of(kernel, capabilities) if tile is not LARGE else (1,):
-            banded = tile is not LARGE and (splits > 1 or -(-n // tile.n) >= _WIDE)
+        # What threads of a workgroup share by four, workgroups need not share.
+        for splits in splits_of(kernel, capabilities) if tile not in (LARGE, LOW_SHARED) else (1,):
+            banded = splits > 1 or -(-n // tile.n) >= _WIDE
             yield _variant(tile, splits, 8 if banded else tile.band)
 
 
@@ -157,27 +165,21 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
     """Return an estimate of the time that a tile takes for a contraction.
 
     Blocks count whole, however little of them is inside the result, and units wait for the one with most blocks.
-    A large block has a unit to itself; smaller ones share it and hide each other's waiting.
+    Blocks share a unit and hide each other's waiting, except one that is left over.
     """
-    share, lead = _BY_BLOCK[tile.block, tile.stages, tile.slices]
-    alone = _ALONE_WITH_MANY if tile.splits == 1 and tile.rows * tile.columns >= _MANY_SUMS else _ALONE
-    return blocks_seconds(kernel, tile, facts, share * facts.flops, lead, 1.0 if tile.block == LARGE.block else alone)
-
-
-def blocks_seconds(kernel: Contraction, tile: Tile, facts: Facts, flops: float, lead: int, alone: float) -> float:
-    """Return an estimate of the time of a tile that reaches so many operations per second with all units busy.
-
-    ``lead`` steps of k pass before it does; a unit with one block only reaches the share ``alone`` of its rate.
-    """
-    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    splits = tile.splits
-    blocks = max(-(-m // tile.m) * -(-n // tile.n) * batch * splits, 1)
-    rounds = -(-blocks // facts.units)
-    busy = blocks / facts.units / rounds * (alone if rounds == 1 else 1.0)
-    seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (flops * busy)
-    if splits == 1:
-        return seconds
-    return _MARGIN * seconds + (2 * splits + 1) * 4 * m * n * batch / facts.bandwidth + facts.dispatch
+    share, lead, computing = _BY_BLOCK[tile.block, tile.stages, tile.slices]
+    many = tile.slices > 1 or (tile.splits == 1 and tile.rows * tile.columns >= _MANY_SUMS)
+    together = max(_SUMS_OF_UNIT // (tile.m * tile.n), 1)
+    computed, one_by_one = sides_computed(kernel)
+    if one_by_one and tile.rows * tile.columns <= _FEW_SUMS:
+        share *= _ONE_BY_ONE
+    elements = computed[0] * tile.m + computed[1] * tile.n
+    m, n = (number_of_elements(each) for each in (kernel.m, kernel.n))
+    sums = tile.m * tile.n
+    reached = rows_reached(m, tile.m, tile.rows) * rows_reached(n, tile.n, tile.columns)
+    work = 2 * reached / (share * (reached / sums) ** _FEWER) + elements * computing
+    rate = facts.flops * 2 * sums / work
+    return blocks_seconds(kernel, tile, facts, rate, lead, _ALONE_WITH_MANY if many else _ALONE, together)
 
 
 #: writes what is done with neighbouring columns of the result: ``write(row, column, values)``

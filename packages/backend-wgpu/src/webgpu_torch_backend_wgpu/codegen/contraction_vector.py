@@ -9,6 +9,7 @@ from __future__ import annotations
 from webgpu_torch_core.ir.kernels import Contraction, Record
 from webgpu_torch_core.ir.layouts import number_of_elements
 
+from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame, Side
@@ -35,6 +36,15 @@ _MANY, _ACROSS = 4, 4
 _THREADS_ALONE = 32
 #: from how many results on threads may sum them alone, and products of the longest of such sums
 _ENOUGH_RESULTS, _LONGEST_SUM = 32, 1 << 12
+#: the shares of an adapter's operations and of the memory's bandwidth that are reached
+_OPERATIONS, _BANDWIDTH = 0.155, 1.0
+
+
+def vector_seconds(kernel: Contraction, plan: None, facts: Facts) -> float:
+    """Return an estimate of the time that a contraction with few rows takes: of reading, or of multiplying what was read."""
+    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
+    moved = sum(each.numel * each.dtype.itemsize for each in (*kernel.operands, *kernel.outputs))
+    return max(moved / (facts.bandwidth * _BANDWIDTH), 2 * batch * m * n * k / (facts.flops * _OPERATIONS))
 
 
 class Strip(Record):

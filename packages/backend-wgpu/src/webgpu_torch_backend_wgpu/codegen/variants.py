@@ -19,9 +19,9 @@ from .attention_rows import few_rows, few_rows_seconds, generate_few_rows
 from .attention_tile import attention_seconds, attention_tiles
 from .contraction_each import each_seconds, generate_each, has_few_channels
 from .contraction_host import generate_host, host_seconds, host_tiles_of
-from .contraction_matrix import MatrixTile, generate_matrix, matrix_seconds, matrix_tiles_of
+from .contraction_matrix import generate_matrix, matrix_seconds, matrix_tiles_of
 from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
-from .contraction_vector import SKINNY, generate_alone, generate_vector, sums_alone
+from .contraction_vector import SKINNY, generate_alone, generate_vector, sums_alone, vector_seconds
 from .module import WORKGROUP
 from .pointwise import generate_apart, generate_grouped, lanes_of, pays_apart, rounds_of
 from .row_chunks import generate_chunks
@@ -171,11 +171,6 @@ def _tiles(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
         yield from tiles_of(kernel, capabilities)
 
 
-def _matrix_tiles(kernel: Contraction, capabilities: Capabilities) -> Iterator[MatrixTile]:
-    if not _has_few_rows(kernel):
-        yield from matrix_tiles_of(kernel, capabilities)
-
-
 def _host_tiles(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
     if not _has_few_rows(kernel):
         yield from host_tiles_of(kernel, capabilities)
@@ -277,9 +272,9 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("rows in chunks", _teams(True), _traffic(0.8), generate_chunks),
     ],
     Contraction: [
-        Variant("few rows, threads alone", _few_rows_alone, _traffic(0.8), lambda k, c, _: generate_alone(k, c)),
-        Variant("few rows", _few_rows, _traffic(0.8), lambda k, c, _: generate_vector(k, c)),
-        Variant("tiles of matrices", _matrix_tiles, matrix_seconds, generate_matrix),
+        Variant("few rows, threads alone", _few_rows_alone, vector_seconds, lambda k, c, _: generate_alone(k, c)),
+        Variant("few rows", _few_rows, vector_seconds, lambda k, c, _: generate_vector(k, c)),
+        Variant("tiles of matrices", matrix_tiles_of, matrix_seconds, generate_matrix),
         Variant("tiles", _tiles, tile_seconds, generate_tile),
         Variant("tiles for the host", _host_tiles, host_seconds, generate_host),
         Variant("a result per thread", _few_channels, each_seconds, lambda k, c, _: generate_each(k, c)),

@@ -50,7 +50,7 @@ def transposed_kernel(
     Output ``stride * j + r`` is a sum over taps of input positions ``j + (r + padding) // stride - step``: remainders by
     the stride are convolutions of their own, without the zeros between strides.
     """
-    stride, padding, _, groups, _ = window
+    stride, padding, _, _, _ = window
     spatial = len(stride)
     outputs, channels = weight[1 + spatial], weight[2 + spatial]
     counts = tuple(size // step for size, step in zip(shape[2:], stride, strict=True))

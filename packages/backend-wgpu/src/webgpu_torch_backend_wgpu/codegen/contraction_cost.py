@@ -1,0 +1,61 @@
+"""How long the blocks of a tiled contraction take: how many units compute at once, and what of a block is computed at all."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from webgpu_torch_core.ir.kernels import Contraction
+from webgpu_torch_core.ir.layouts import number_of_elements
+
+from ..facts import Facts
+from .access import LANES
+from .contraction import Side
+
+if TYPE_CHECKING:
+    from .contraction_tile import Tile
+
+#: rows that are left out together at least
+_LEAST_ROWS = 64
+#: the share of its rate that a unit reaches with one block that is left over
+_LEFT_OVER = 0.45
+#: how much faster a split sum must be
+_MARGIN = 1.15
+
+
+def rows_reached(size: int, block: int, own: int) -> int:
+    """Return how many rows of a block are multiplied.
+
+    Of an operand with one block, a thread's rows lie behind its last one four by four, which compilers know and leave out;
+    small blocks gain nothing by it.
+    """
+    step = max(block * LANES // own, _LEAST_ROWS)
+    return min(block, -(-size // step) * step)
+
+
+@lru_cache(64)
+def sides_computed(kernel: Contraction) -> tuple[tuple[bool, bool], bool]:
+    """Return which sides are computed, or read at computed places, and whether neither is but one is read one by one."""
+    sides = Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")
+    first, second = (not each.strided for each in sides)
+    return (first, second), not (first or second) and any(each.lanes == 1 for each in sides)
+
+
+def blocks_seconds(
+    kernel: Contraction, tile: Tile, facts: Facts, flops: float, lead: int, alone: float, together: int = 1
+) -> float:
+    """Return an estimate of the time of a tile that reaches so many operations per second with all units busy.
+
+    ``lead`` steps of k pass before it does; a unit with one block only reaches the share ``alone`` of its rate; after so many
+    blocks at once as are computed ``together``, one may be left over.
+    """
+    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
+    splits = tile.splits
+    blocks = max(-(-m // tile.m) * -(-n // tile.n) * batch * splits, 1)
+    rounds = -(-blocks // facts.units)
+    lasting = rounds - 1 + 1 / _LEFT_OVER if together > 1 and rounds > 1 and rounds % together == 1 else rounds
+    busy = blocks / facts.units / lasting * (alone if rounds == 1 else 1.0)
+    seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (flops * busy)
+    if splits == 1:
+        return seconds
+    return _MARGIN * seconds + (2 * splits + 1) * 4 * m * n * batch / facts.bandwidth + facts.dispatch
