@@ -148,9 +148,8 @@ class _Records:
     def __init__(self, name_or_buffer: FileLike, mode: str) -> None:
         self._archive = zipfile.ZipFile(name_or_buffer, mode)  # type: ignore[call-overload]
         names = self._archive.namelist()
-        stem = (
-            os.path.splitext(os.path.basename(os.fspath(name_or_buffer)))[0] if _is_path(name_or_buffer) else "archive"
-        )  # type: ignore[arg-type]
+        path = os.fspath(name_or_buffer) if isinstance(name_or_buffer, os.PathLike) else name_or_buffer
+        stem = os.path.splitext(os.path.basename(path))[0] if isinstance(path, str) else "archive"
         #: the folder that all records are in
         self.archive_name = names[0].partition("/")[0] if names else stem
 
@@ -209,7 +208,7 @@ def _open_zipfile_writer(name_or_buffer: FileLike) -> _Records:
 
 
 @contextmanager
-def _open_file_like(name_or_buffer: FileLike, mode: str) -> Iterator[Any]:
+def _open_file_like(name_or_buffer: FileLike, mode: str) -> Iterator[FileLike]:
     """Open a path, or use a file that is open and stays so."""
     if _is_path(name_or_buffer):
         with open(os.fspath(name_or_buffer), mode) as file:  # type: ignore[arg-type]

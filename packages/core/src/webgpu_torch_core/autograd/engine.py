@@ -387,7 +387,7 @@ def grad(
     return tuple(results)
 
 
-def stack(tensors: Sequence[Any], dim: int = 0) -> Tensor:
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Return tensors along a new dimension, whatever their classes."""
     return OPERATIONS["stack"].function(tensors, dim)
 

@@ -171,7 +171,7 @@ def with_tangent(result: Tensor, tangent: Tensor) -> Tensor:
 
 
 def written_tangent(result: Tensor, tangent: Tensor) -> Tensor:
-    """Return an argument that a function has written into, with the tangent that the function has written into."""
+    """Return an argument that a function has written into, with the tangent of its shape that the function has written into."""
     assert _level.duals is not None
     stand_in = result.detach().requires_grad_()
     _level.duals.add(stand_in, tangent)

@@ -366,7 +366,11 @@ def _whole(tensor: Tensor) -> Tensor:
 
 
 def _check_tangents(
-    context: FunctionContext, args: Sequence[Any], results: Sequence[Any], given: Sequence[Any], own: Sequence[Any]
+    context: FunctionContext,
+    args: Sequence[object],
+    results: Sequence[object],
+    given: Sequence[Tensor | None],
+    own: Sequence[Tensor | None],
 ) -> None:
     """Raise a RuntimeError where outputs that share memory with an input have tangents that do not share that of its tangent."""
     for result, tangent in zip(results, own, strict=True):

@@ -281,7 +281,7 @@ def _rows(number: int, output: Any, inputs: Sequence[Any], create_graph: bool, s
     )
 
 
-def standard_basis(tensors: Sequence[Any], numels: Sequence[int]) -> tuple[Any, ...]:
+def standard_basis(tensors: Sequence[Tensor], numels: Sequence[int]) -> tuple[Tensor, ...]:
     """Return the unit vectors of the space of all elements of tensors: for each tensor its part, ``[sum of numels, numel]``."""
     total, found, start = sum(numels), [], 0
     for each, count in zip(tensors, numels, strict=True):

@@ -8,10 +8,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 from ..record.context import context
 from ..tensors.tensor import Tensor
+
+#: an argument or a result of an operation: a tensor, a number, or sequences of them
+Value: TypeAlias = Any
+
+
+class Answering(Protocol):
+    """A mode, or a class of tensors: what may answer operations."""
+
+    def __torch_dispatch__(self, func: Value, types: Value, args: Value = (), kwargs: Value = None) -> Value:
+        """Return the answer to an operation."""
+        ...
+
 
 #: what :attr:`Below.answer` returns for calls that are no operation, such as the reading of a size
 UNANSWERED = object()
@@ -22,7 +34,7 @@ class _DisabledDispatch:
 
     __name__ = "_disabled_torch_dispatch_impl"
 
-    def __call__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __call__(self, func: Callable[..., object], types: Value, args: Value = (), kwargs: Value = None) -> Value:
         """Call the operation, past all classes."""
         del types
         with DisableTorchDispatch():
@@ -55,7 +67,7 @@ _lock = threading.Lock()
 
 class _State(threading.local):
     def __init__(self) -> None:
-        self.modes: list[Any] = []
+        self.modes: list[Answering] = []
         self.off = False
         #: whether gradients were recorded where the innermost handler was called
         self.recorded: list[bool] = []
@@ -111,7 +123,7 @@ def notice_answering(kind: type) -> bool:
     return True
 
 
-def push_mode(mode: Any) -> None:
+def push_mode(mode: Answering) -> None:
     """Open a mode in this thread."""
     _state.modes.append(mode)
     with _lock:
@@ -119,7 +131,7 @@ def push_mode(mode: Any) -> None:
         Below.active = True
 
 
-def pop_mode() -> Any:
+def pop_mode() -> Answering:
     """Close this thread's innermost mode and return it."""
     mode = _state.modes.pop()
     with _lock:
@@ -128,14 +140,14 @@ def pop_mode() -> Any:
     return mode
 
 
-def dispatch_modes() -> list[Any]:
+def dispatch_modes() -> list[Answering]:
     """Return the modes that are open in this thread, the innermost last."""
     return list(_state.modes)
 
 
-def holders(values: Iterable[Any]) -> list[Any]:
-    """Return one tensor of each class that answers: subclasses before their superclasses, else from left to right."""
-    found: list[Any] = []
+def holders(values: Iterable[object]) -> list[Tensor]:
+    """Return one tensor, of any shape, of each class that answers: subclasses before their superclasses, else from left to right."""
+    found: list[Tensor] = []
     if not _state.off and Below.lasting:
         for value in values:
             kind = type(value)
@@ -147,7 +159,7 @@ def holders(values: Iterable[Any]) -> list[Any]:
     return found
 
 
-def ask(operation: Any, found: Sequence[Any], args: Any, kwargs: Any) -> Any:
+def ask(operation: Value, found: Sequence[Tensor], args: Value, kwargs: Value) -> Value:
     """Return the first answer of the innermost mode and of tensors whose classes answer, and record no gradient of it.
 
     Raises:
@@ -165,7 +177,9 @@ def ask(operation: Any, found: Sequence[Any], args: Any, kwargs: Any) -> Any:
         _state.recorded.pop()
 
 
-def _first_answer(operation: Any, found: Sequence[Any], types: tuple[type, ...], args: Any, kwargs: Any) -> Any:
+def _first_answer(
+    operation: Value, found: Sequence[Tensor], types: tuple[type, ...], args: Value, kwargs: Value
+) -> Value:
     modes = _state.modes
     if modes:
         mode = modes.pop()
@@ -176,7 +190,8 @@ def _first_answer(operation: Any, found: Sequence[Any], types: tuple[type, ...],
         if result is not NotImplemented:
             return result
     for each in found:
-        result = type(each).__torch_dispatch__(operation, types, args, kwargs)
+        kind: Any = type(each)
+        result = kind.__torch_dispatch__(operation, types, args, kwargs)
         if result is not NotImplemented:
             return result
     asked = "".join(f"\n  - mode object {each!r}" for each in modes[-1:])

@@ -16,9 +16,9 @@ from webgpu_torch_core.api.kernel_switches import (
 from webgpu_torch_core.api.kernel_switches import (
     set_deterministic_fill_uninitialized_memory as _set_deterministic_fill_uninitialized_memory,
 )
+from webgpu_torch_core.dispatch.below import Answering, dispatch_modes
 from webgpu_torch_core.dispatch.below import DisableTorchDispatch as _DisableTorchDispatch
 from webgpu_torch_core.dispatch.below import disabled_dispatch as _disabled_torch_dispatch_impl
-from webgpu_torch_core.dispatch.below import dispatch_modes
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunction as DisableTorchFunction
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from webgpu_torch_core.func.batching import current_level
@@ -67,7 +67,7 @@ def _len_torch_dispatch_stack() -> int:
     return len(dispatch_modes())
 
 
-def _get_dispatch_stack_at(ind: int) -> Any:
+def _get_dispatch_stack_at(ind: int) -> Answering:
     """Return an open mode that answers operations by its place, the outermost first."""
     return dispatch_modes()[ind]
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.dispatch.below import Value
 from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.record.grad_mode import recording
 
 
-def _linear(input: Any, weight: Any, bias: Any = None) -> Any:
+def _linear(input: Value, weight: Value, bias: Value = None) -> Value:
     if bias is not None and input.dim() == 2:
         return torch.addmm(bias, input, weight.t())
     result = input.matmul(weight.t() if weight.dim() == 2 else weight)
     return result if bias is None else result + bias
 
 
-def _matmul(input: Any, other: Any) -> Any:
+def _matmul(input: Value, other: Value) -> Value:
     ours, theirs = input.dim(), other.dim()
     if ours == 1 and theirs == 1:
         return input.dot(other)
@@ -36,11 +36,11 @@ def _matmul(input: Any, other: Any) -> Any:
     return left.bmm(right).view(*batch, input.shape[-2], other.shape[-1])
 
 
-def _shape_of(args: tuple[Any, ...]) -> tuple[int, ...]:
+def _shape_of(args: tuple[Value, ...]) -> tuple[int, ...]:
     return tuple(args[0]) if len(args) == 1 and isinstance(args[0], list | tuple) else args
 
 
-def _reshape(input: Any, *args: Any, shape: Any = None) -> Any:
+def _reshape(input: Value, *args: Value, shape: Value = None) -> Value:
     sizes = list(_shape_of(args) if shape is None else shape)
     if -1 in sizes:
         known = 1
@@ -53,7 +53,7 @@ def _reshape(input: Any, *args: Any, shape: Any = None) -> Any:
     return contiguous.view(tuple(sizes))
 
 
-def _flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
+def _flatten(input: Value, start_dim: int = 0, end_dim: int = -1) -> Value:
     if input.dim() == 0:
         return input.reshape(1)
     start, end = wrap_dimension(start_dim, input.dim()), wrap_dimension(end_dim, input.dim())
@@ -61,8 +61,13 @@ def _flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
 
 
 def _to(
-    input: Any, *args: Any, non_blocking: bool = False, copy: bool = False, memory_format: Any = None, **kwargs: Any
-) -> Any:
+    input: Value,
+    *args: Value,
+    non_blocking: bool = False,
+    copy: bool = False,
+    memory_format: Value = None,
+    **kwargs: Value,
+) -> Value:
     device, dtype = kwargs.get("device"), kwargs.get("dtype")
     for each in args:
         if isinstance(each, Tensor):
@@ -76,23 +81,23 @@ def _to(
     device = None if device is None else torch.device(device)
     if not copy and device in (None, input.device) and dtype in (None, input.dtype) and memory_format is None:
         return input
-    options: dict[str, Any] = {"dtype": dtype, "device": device, "memory_format": memory_format}
+    options: dict[str, Value] = {"dtype": dtype, "device": device, "memory_format": memory_format}
     from .implementations import operation
 
-    packet: Any = operation("_to_copy")
+    packet: Value = operation("_to_copy")
     given = {name: value for name, value in options.items() if value is not None}
     return packet.default(input, **given, **({"non_blocking": True} if non_blocking else {}))
 
 
-def _typed(dtype: torch.dtype) -> Callable[..., Any]:
+def _typed(dtype: torch.dtype) -> Callable[..., Value]:
     return lambda input, memory_format=None: _to(input, dtype=dtype, memory_format=memory_format)
 
 
-def _contiguous(input: Any, memory_format: Any = torch.contiguous_format) -> Any:
+def _contiguous(input: Value, memory_format: Value = torch.contiguous_format) -> Value:
     return input if input.is_contiguous(memory_format=memory_format) else input.clone(memory_format=memory_format)
 
 
-def _dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+def _dropout(input: Value, p: float = 0.5, training: bool = True, inplace: bool = False) -> Value:
     if not training or p == 0:
         return input
     if p == 1:
@@ -101,7 +106,7 @@ def _dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = 
     return input.mul_(kept) if inplace else input * kept
 
 
-def _getitem(input: Any, index: Any) -> Any:
+def _getitem(input: Value, index: Value) -> Value:
     """Return the parts of a tensor by numbers, slices, new dimensions, and tensors for the rest."""
     from .implementations import operation
 
@@ -112,7 +117,7 @@ def _getitem(input: Any, index: Any) -> Any:
         parts.append(Ellipsis)
     place = next(number for number, each in enumerate(parts) if each is Ellipsis)
     parts[place : place + 1] = [slice(None)] * (input.dim() - taken)
-    packets: Any = {name: operation(name) for name in ("slice", "index")}
+    packets: Value = {name: operation(name) for name in ("slice", "index")}
     dim, positions, result = 0, [], input
     for each in parts:
         if each is None:
@@ -143,14 +148,14 @@ def _getitem(input: Any, index: Any) -> Any:
     )
 
 
-def _written(input: Any, index: Any, value: Any) -> Any:
+def _written(input: Value, index: Value, value: Value) -> Value:
     """Return a copy of a tensor with a part written."""
     result = input.clone()
     result[index] = value
     return result
 
 
-def _setitem(input: Any, index: Any, value: Any) -> None:
+def _setitem(input: Value, index: Value, value: Value) -> None:
     """Write a part of a tensor: as a view of it, or, where gradients follow, all of it anew."""
     from .implementations import own_operation
 
@@ -168,7 +173,7 @@ def _setitem(input: Any, index: Any, value: Any) -> None:
 
 
 #: functions and methods by name
-DECOMPOSITIONS: dict[str, Callable[..., Any]] = {
+DECOMPOSITIONS: dict[str, Callable[..., Value]] = {
     "linear": _linear, "matmul": _matmul, "reshape": _reshape, "flatten": _flatten, "to": _to, "contiguous": _contiguous,
     "dropout": _dropout, "__getitem__": _getitem, "__setitem__": _setitem,
     "__rmatmul__": lambda input, other: _matmul(other, input), "__rdiv__": lambda input, other: input.reciprocal() * other,
@@ -189,7 +194,7 @@ DECOMPOSITIONS: dict[str, Callable[..., Any]] = {
     "log_softmax": lambda input, dim, *args, **kwargs: _rows("_log_softmax", input, dim, *args, **kwargs),
 }  # fmt: skip
 #: properties by name
-PROPERTIES: dict[str, Callable[[Any], Any]] = {
+PROPERTIES: dict[str, Callable[[Value], Value]] = {
     "data": lambda input: input.detach(),
     "T": lambda input: input.t() if input.dim() == 2 else input.permute(tuple(reversed(range(input.dim())))),
     "mT": lambda input: input.transpose(-2, -1),
@@ -198,16 +203,16 @@ PROPERTIES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _length(input: Any) -> int:
+def _length(input: Value) -> int:
     if input.dim() == 0:
         raise TypeError("len() of a 0-d tensor")
     return input.shape[0]
 
 
-def _rows(name: str, input: Any, dim: int, *_: Any, dtype: Any = None, **__: Any) -> Any:
+def _rows(name: str, input: Value, dim: int, *_: Value, dtype: Value = None, **__: Value) -> Value:
     from .implementations import operation
 
     for each in _:
         dtype = each if isinstance(each, torch.dtype) else dtype
-    packet: Any = operation(name)
+    packet: Value = operation(name)
     return packet.default(input if dtype is None else _to(input, dtype=dtype), dim, False)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.dispatch.below import UNANSWERED, Below, ask, dispatch_modes, holders
+from webgpu_torch_core.dispatch.below import UNANSWERED, Below, Value, ask, dispatch_modes, holders
 from webgpu_torch_core.dispatch.overrides import PATHS
 from webgpu_torch_core.operations import return_types
 from webgpu_torch_core.record.grad_mode import recording
@@ -36,20 +35,20 @@ _OPERATORS = {
 _PREFIXED = ("special", "linalg", "fft")
 
 
-def _plain_only(name: str) -> Callable[..., Any]:
-    def refuse(*_: Any, **__: Any) -> Any:
+def _plain_only(name: str) -> Callable[..., Value]:
+    def refuse(*_: Value, **__: Value) -> Value:
         raise RuntimeError(f".{name}() is not supported for tensor subclasses.")
 
     return refuse
 
 
-def _answer_property(call: Any, args: tuple[Any, ...]) -> Any:
+def _answer_property(call: Value, args: tuple[Value, ...]) -> Value:
     reader = getattr(call, "__self__", None)
     compose = PROPERTIES.get(getattr(getattr(reader, "fget", None), "__name__", ""))
     return UNANSWERED if compose is None or not holders(args[:1]) else compose(args[0])
 
 
-def answer(call: Any, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def answer(call: Value, function: Callable[..., Value], args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
     """Return the answer to a call of the public API by a mode or a class; :data:`UNANSWERED` if nobody is to be asked."""
     path = PATHS.get(call)
     if path is None:
@@ -82,17 +81,17 @@ def answer(call: Any, function: Callable[..., Any], args: tuple[Any, ...], kwarg
     return _named(name, result) if type(result) in (tuple, list) else result
 
 
-def _has_tensors(args: Any, kwargs: Any) -> bool:
+def _has_tensors(args: Value, kwargs: Value) -> bool:
     return any(isinstance(each, Tensor) for each in tree_leaves((args, kwargs)))
 
 
-def _named(name: str, result: Any) -> Any:
+def _named(name: str, result: Value) -> Value:
     """Return several results as the function of a name does."""
     kind = getattr(return_types, name, None)
     return result if kind is None or any(each is None for each in result) else kind(result)
 
 
-def run(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def run(overload: OpOverload, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
     """Return the result of an overload: a mode's or a class's answer, else what it computes."""
     found = holders(tree_leaves((args, kwargs)))
     if not found and not dispatch_modes():

@@ -8,15 +8,16 @@ from the result's gradient to those of the tensors among the arguments, in their
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.dispatch.below import Value
 
-Save: TypeAlias = Callable[[Any], Callable[[], Any]]
-Backward: TypeAlias = Callable[[Any], list[Any]]
+Save: TypeAlias = Callable[[Value], Callable[[], Value]]
+Backward: TypeAlias = Callable[[Value], list[Value]]
 
 
-def _fitted(gradient: Any, shape: Sequence[int], dtype: Any) -> Any:
+def _fitted(gradient: Value, shape: Sequence[int], dtype: Value) -> Value:
     """Return a gradient for what was repeated and converted."""
     if tuple(gradient.shape) != tuple(shape):
         extra = gradient.dim() - len(shape)
@@ -27,122 +28,122 @@ def _fitted(gradient: Any, shape: Sequence[int], dtype: Any) -> Any:
     return gradient if gradient.dtype is dtype else gradient.to(dtype)
 
 
-def _of(value: Any) -> tuple[Any, Any]:
+def _of(value: Value) -> tuple[Value, Value]:
     return (tuple(value.shape), value.dtype) if isinstance(value, Tensor) else ((), None)
 
 
-def _pair(first: Any, second: Any, forward: Callable[[Any], Any], other: Callable[[Any], Any]) -> Backward:
+def _pair(first: Value, second: Value, forward: Callable[[Value], Value], other: Callable[[Value], Value]) -> Backward:
     """Return the backward of an operation on two operands, of which the second may be a number."""
     ours, theirs = _of(first), _of(second)
 
-    def backward(gradient: Any) -> list[Any]:
+    def backward(gradient: Value) -> list[Value]:
         found = [_fitted(forward(gradient), *ours)] if ours[1] is not None else []
         return [*found, _fitted(other(gradient), *theirs)] if theirs[1] is not None else found
 
     return backward
 
 
-def _add(save: Save, first: Any, second: Any, *, alpha: Any = 1) -> Backward:
+def _add(save: Save, first: Value, second: Value, *, alpha: Value = 1) -> Backward:
     del save
     return _pair(first, second, lambda g: g, lambda g: g if alpha == 1 else g * alpha)
 
 
-def _sub(save: Save, first: Any, second: Any, *, alpha: Any = 1) -> Backward:
+def _sub(save: Save, first: Value, second: Value, *, alpha: Value = 1) -> Backward:
     del save
     return _pair(first, second, lambda g: g, lambda g: -g if alpha == 1 else g * -alpha)
 
 
-def _factor(save: Save, value: Any) -> Callable[[], Any]:
+def _factor(save: Save, value: Value) -> Callable[[], Value]:
     return save(value) if isinstance(value, Tensor) else lambda: value
 
 
-def _mul(save: Save, first: Any, second: Any) -> Backward:
+def _mul(save: Save, first: Value, second: Value) -> Backward:
     left, right = _factor(save, first), _factor(save, second)
     return _pair(first, second, lambda g: g * right(), lambda g: g * left())
 
 
-def _div(save: Save, first: Any, second: Any) -> Backward:
+def _div(save: Save, first: Value, second: Value) -> Backward:
     left, right = _factor(save, first), _factor(save, second)
     return _pair(first, second, lambda g: g / right(), lambda g: -g * ((left() / right()) / right()))
 
 
-def _neg(save: Save, self: Any) -> Backward:
+def _neg(save: Save, self: Value) -> Backward:
     del save, self
     return lambda g: [-g]
 
 
-def _product(save: Save, first: Any, second: Any) -> Backward:
+def _product(save: Save, first: Value, second: Value) -> Backward:
     left, right = save(first), save(second)
     ours, theirs = first.dtype, second.dtype
     return lambda g: [(g @ right().mT).to(ours), (left().mT @ g).to(theirs)]
 
 
-def _addmm(save: Save, bias: Any, first: Any, second: Any, *, beta: Any = 1, alpha: Any = 1) -> Backward:
+def _addmm(save: Save, bias: Value, first: Value, second: Value, *, beta: Value = 1, alpha: Value = 1) -> Backward:
     place, product = _of(bias), _product(save, first, second)
 
-    def backward(g: Any) -> list[Any]:
+    def backward(g: Value) -> list[Value]:
         scaled = g if alpha == 1 else g * alpha
         return [_fitted(g if beta == 1 else g * beta, *place), *product(scaled)]
 
     return backward
 
 
-def _t(save: Save, self: Any) -> Backward:
+def _t(save: Save, self: Value) -> Backward:
     del save, self
     return lambda g: [g.t()]
 
 
-def _transpose(save: Save, self: Any, dim0: int, dim1: int) -> Backward:
+def _transpose(save: Save, self: Value, dim0: int, dim1: int) -> Backward:
     del save, self
     return lambda g: [g.transpose(dim0, dim1)]
 
 
-def _permute(save: Save, self: Any, dims: Sequence[int]) -> Backward:
+def _permute(save: Save, self: Value, dims: Sequence[int]) -> Backward:
     del save
     count = self.dim()
     places = [dim % count for dim in dims]
     return lambda g: [g.permute(tuple(places.index(dim) for dim in range(count)))]
 
 
-def _reshaped(save: Save, self: Any, *_: Any, **__: Any) -> Backward | None:
+def _reshaped(save: Save, self: Value, *_: Value, **__: Value) -> Backward | None:
     del save
     shape = tuple(self.shape)
     # A view may be of another type, too.
     return None if _ and not isinstance(_[0], list | tuple | int) else lambda g: [g.reshape(shape)]
 
 
-def _repeated(save: Save, self: Any, *_: Any, **__: Any) -> Backward:
+def _repeated(save: Save, self: Value, *_: Value, **__: Value) -> Backward:
     del save
     place = _of(self)
     return lambda g: [_fitted(g, *place)]
 
 
-def _same(save: Save, self: Any, **_: Any) -> Backward:
+def _same(save: Save, self: Value, **_: Value) -> Backward:
     del save, self
     return lambda g: [g]
 
 
-def _to_copy(save: Save, self: Any, **_: Any) -> Backward:
+def _to_copy(save: Save, self: Value, **_: Value) -> Backward:
     del save
     dtype, device = self.dtype, self.device
     return lambda g: [g.to(device, dtype)]
 
 
-def _copied(save: Save, self: Any, source: Any, non_blocking: bool = False) -> Backward:
+def _copied(save: Save, self: Value, source: Value, non_blocking: bool = False) -> Backward:
     del save, non_blocking
     return _pair(self, source, lambda g: g * 0, lambda g: g)
 
 
-def _filled(save: Save, self: Any, value: Any) -> Backward:
+def _filled(save: Save, self: Value, value: Value) -> Backward:
     del save
     return _pair(self, value, lambda g: g * 0, lambda g: g)
 
 
-def _sum(save: Save, self: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Backward:
+def _sum(save: Save, self: Value, dim: Value = None, keepdim: bool = False, *, dtype: Value = None) -> Backward:
     del save, dtype
     shape, kind = tuple(self.shape), self.dtype
 
-    def backward(g: Any) -> list[Any]:
+    def backward(g: Value) -> list[Value]:
         dims = range(len(shape)) if not dim else sorted(each % len(shape) for each in dim) if shape else ()
         if not keepdim:
             for each in dims:
@@ -152,7 +153,7 @@ def _sum(save: Save, self: Any, dim: Any = None, keepdim: bool = False, *, dtype
     return backward
 
 
-def _mean(save: Save, self: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Backward:
+def _mean(save: Save, self: Value, dim: Value = None, keepdim: bool = False, *, dtype: Value = None) -> Backward:
     total, shape = _sum(save, self, dim, keepdim), self.shape
     count = 1
     for each in dim or range(len(shape)) if shape else ():
@@ -161,15 +162,15 @@ def _mean(save: Save, self: Any, dim: Any = None, keepdim: bool = False, *, dtyp
     return lambda g: [each / count for each in total(g)]
 
 
-def _elementwise(slope: Callable[[Any, Any], Any]) -> Callable[..., Backward]:
-    def formula(save: Save, self: Any) -> Backward:
+def _elementwise(slope: Callable[[Value, Value], Value]) -> Callable[..., Backward]:
+    def formula(save: Save, self: Value) -> Backward:
         kept = save(self)
         return lambda g: [slope(g, kept())]
 
     return formula
 
 
-def _pow(save: Save, self: Any, exponent: Any) -> Backward:
+def _pow(save: Save, self: Value, exponent: Value) -> Backward:
     kept = save(self)
     return lambda g: [g * (exponent * kept() ** (exponent - 1)) if exponent else g * 0]
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.autograd.engine import grad
+from webgpu_torch_core.dispatch.below import Value
 from webgpu_torch_core.operations.in_place.writing import check_leaf
 from webgpu_torch_core.record.grad_mode import enable_grad, recording
 from webgpu_torch_core.record.node import Node
@@ -39,7 +39,7 @@ class _VectorJacobianProduct(OpOverloadPacket):
         super().__init__(f"vjp_{overload.overloadpacket.__name__}", self._products, "webgpu_torch")
         self._overload = overload
 
-    def _products(self, gradients: Sequence[Any], places: Sequence[int], args: Any, kwargs: Any) -> list[Any]:
+    def _products(self, gradients: Sequence[Value], places: Sequence[int], args: Value, kwargs: Value) -> list[Value]:
         recorded = recording.enabled
         leaves, spec = tree_flatten((args, kwargs))
         for place in places:
@@ -78,13 +78,13 @@ def _draws(overload: OpOverload) -> bool:
     return schema is not None and any(each.type.startswith("Generator") for each in schema.arguments)
 
 
-def _universal(overload: OpOverload, leaves: list[Any], spec: Any, wanted: list[int]) -> Callable[..., Any]:
+def _universal(overload: OpOverload, leaves: list[Value], spec: Value, wanted: list[int]) -> Callable[..., Value]:
     """Return the backward of an overload by its product."""
     saved = [SavedTensor(each) if isinstance(each, Tensor) else each for each in leaves]
     tensors = [place for place, each in enumerate(leaves) if isinstance(each, Tensor)]
     product = vector_jacobian_product(overload)
 
-    def backward(*gradients: Any) -> list[Any]:
+    def backward(*gradients: Value) -> list[Value]:
         if _draws(overload):
             raise NotImplementedError(f"{overload} draws random numbers: it has no gradient for classes that answer it")
         values = [each.unpack() if isinstance(each, SavedTensor) else each for each in saved]
@@ -95,12 +95,14 @@ def _universal(overload: OpOverload, leaves: list[Any], spec: Any, wanted: list[
     return backward
 
 
-def _written(overload: OpOverload, args: Sequence[Any]) -> Any:
+def _written(overload: OpOverload, args: Sequence[Value]) -> Value:
     schema = overload._known_schema
     return args[0] if schema is not None and args and schema.is_mutable and schema.arguments[0].is_write else None
 
 
-def recorder(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[Any], Any] | None:
+def recorder(
+    overload: OpOverload, args: tuple[Value, ...], kwargs: dict[str, Value]
+) -> Callable[[Value], Value] | None:
     """Return what gives an overload's results their gradients; None if there are none.
 
     Raises:
@@ -131,12 +133,12 @@ def recorder(overload: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 def _record(
     overload: OpOverload,
-    edges: tuple[Any, ...],
-    backward: Callable[..., Any],
-    given: list[Any],
-    written: Any,
-    result: Any,
-) -> Any:
+    edges: tuple[Value, ...],
+    backward: Callable[..., Value],
+    given: list[Value],
+    written: Value,
+    result: Value,
+) -> Value:
     outputs = [written] if written is not None else tree_flatten(result)[0]
     number_of_outputs = len(outputs)
     fresh = [

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.dispatch.below import Value
 
 from .overloads import OpOverloadPacket
 
@@ -25,8 +25,8 @@ def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | Non
     return input[(slice(None),) * dim + (slice(start, end, step),)]
 
 
-def _to_copy(input: Any, *, dtype: Any = None, device: Any = None, non_blocking: bool = False, memory_format: Any = None,
-             layout: Any = None, pin_memory: Any = None) -> Tensor:  # fmt: skip
+def _to_copy(input: Value, *, dtype: Value = None, device: Value = None, non_blocking: bool = False, memory_format: Value = None,
+             layout: Value = None, pin_memory: Value = None) -> Tensor:  # fmt: skip
     """Return a copy with another type or on another device."""
     del layout, pin_memory
     options = {} if memory_format is None else {"memory_format": memory_format}
@@ -34,16 +34,16 @@ def _to_copy(input: Any, *, dtype: Any = None, device: Any = None, non_blocking:
     return input.to(place, dtype or input.dtype, non_blocking=non_blocking, copy=True, **options)
 
 
-def _indices(indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
+def _indices(indices: Sequence[Tensor | None]) -> tuple[Value, ...]:
     return tuple(slice(None) if each is None else each for each in indices)
 
 
-def _index(input: Any, indices: Sequence[Tensor | None]) -> Tensor:
+def _index(input: Value, indices: Sequence[Tensor | None]) -> Tensor:
     """Return the elements at positions; all of a dimension where there are none."""
     return input[_indices(indices)]
 
 
-def _index_put_(input: Any, indices: Sequence[Tensor | None], values: Any, accumulate: bool = False) -> Tensor:
+def _index_put_(input: Value, indices: Sequence[Tensor | None], values: Value, accumulate: bool = False) -> Tensor:
     """Write at positions, and return the tensor."""
     if any(each is None for each in indices):
         if accumulate:
@@ -53,26 +53,26 @@ def _index_put_(input: Any, indices: Sequence[Tensor | None], values: Any, accum
     return input.index_put_(tuple(indices), values, accumulate)
 
 
-def _index_put(input: Any, indices: Sequence[Tensor | None], values: Any, accumulate: bool = False) -> Tensor:
+def _index_put(input: Value, indices: Sequence[Tensor | None], values: Value, accumulate: bool = False) -> Tensor:
     """Return a copy with values at positions."""
     return _index_put_(input.clone(), indices, values, accumulate)
 
 
-def _softmax(input: Any, dim: int, half_to_float: bool) -> Tensor:
+def _softmax(input: Value, dim: int, half_to_float: bool) -> Tensor:
     """Return the softmax along a dimension."""
     from webgpu_torch_core import float32
 
     return input.softmax(dim, dtype=float32 if half_to_float else None)
 
 
-def _log_softmax(input: Any, dim: int, half_to_float: bool) -> Tensor:
+def _log_softmax(input: Value, dim: int, half_to_float: bool) -> Tensor:
     """Return the logarithm of the softmax along a dimension."""
     from webgpu_torch_core import float32
 
     return input.log_softmax(dim, dtype=float32 if half_to_float else None)
 
 
-def _alias(input: Any) -> Tensor:
+def _alias(input: Value) -> Tensor:
     """Return a view of everything."""
     return input.view(input.shape)
 
@@ -89,7 +89,7 @@ def _found(name: str) -> Callable[..., object] | None:
     import webgpu_torch
     from webgpu_torch.nn import functional
 
-    places: list[Any] = [webgpu_torch, native, webgpu_torch.Tensor, functional]
+    places: list[Value] = [webgpu_torch, native, webgpu_torch.Tensor, functional]
     for prefix in _PREFIXES:
         if name.startswith(f"{prefix}_"):
             places.insert(0, getattr(webgpu_torch, prefix))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from webgpu_torch_core import Generator, Tensor, device, dtype
+from webgpu_torch_core.dispatch.below import Value
 from webgpu_torch_core.tensors.kinds import layout
 from webgpu_torch_core.tensors.memory_formats import memory_format
 
@@ -59,7 +59,7 @@ def _fits(value: object, kind: str) -> bool:
     return check is not None and check(value)
 
 
-def _taken(argument: Argument, value: Any, numbers_as_tensors: bool) -> Any:
+def _taken(argument: Argument, value: Value, numbers_as_tensors: bool) -> Value:
     """Return a value as an argument takes it; :data:`_ABSENT` if it does not."""
     if _fits(value, argument.type):
         if "[]" in argument.type and value is not None:
@@ -73,8 +73,8 @@ def _taken(argument: Argument, value: Any, numbers_as_tensors: bool) -> Any:
 
 
 def match(
-    schemas: Sequence[FunctionSchema], args: Sequence[Any], kwargs: dict[str, Any]
-) -> tuple[FunctionSchema, tuple[Any, ...], dict[str, Any]] | None:
+    schemas: Sequence[FunctionSchema], args: Sequence[Value], kwargs: dict[str, Value]
+) -> tuple[FunctionSchema, tuple[Value, ...], dict[str, Value]] | None:
     """Return the first schema that a call fits, with its arguments; None if it fits none.
 
     Arguments that have their default value are left out, but for positional ones before others.
@@ -87,11 +87,11 @@ def match(
     return None
 
 
-def _bind(schema: FunctionSchema, args: Sequence[Any], given: dict[str, Any]) -> list[Any] | None:
+def _bind(schema: FunctionSchema, args: Sequence[Value], given: dict[str, Value]) -> list[Value] | None:
     """Return the value of each argument, or None."""
     arguments = schema.arguments
     positional = [each for each in arguments if not each.kwarg_only]
-    values: Sequence[Any] = args
+    values: Sequence[Value] = args
     # Sizes and dimensions of methods may be given one by one.
     lists = [place for place, each in enumerate(positional[:2]) if each.type in ("int[]", "int[]?")]
     for place in lists[:1]:
@@ -123,12 +123,12 @@ def _bind(schema: FunctionSchema, args: Sequence[Any], given: dict[str, Any]) ->
     return None if any(value is not None for value in rest.values()) else bound
 
 
-def _is_default(argument: Argument, value: Any) -> bool:
+def _is_default(argument: Argument, value: Value) -> bool:
     default = argument.default_value
     return argument.optional and type(value) is type(default) and not isinstance(value, Tensor) and value == default
 
 
-def _canonical(schema: FunctionSchema, bound: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _canonical(schema: FunctionSchema, bound: list[Value]) -> tuple[tuple[Value, ...], dict[str, Value]]:
     pairs = list(zip(schema.arguments, bound, strict=True))
     positional = [pair for pair in pairs if not pair[0].kwarg_only]
     while positional and _is_default(*positional[-1]):

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
 
-from webgpu_torch_core.dispatch.below import Below
+from webgpu_torch_core.dispatch.below import Below, Value
 
 from .matching import match
 from .schemas import FunctionSchema, schemas_of
 
 #: what runs an overload that a class or a mode may answer; set where that is known
-run: list[Callable[[OpOverload, tuple[Any, ...], dict[str, Any]], Any]] = []
+run: list[Callable[[OpOverload, tuple[Value, ...], dict[str, Value]], Value]] = []
 
 
 class OpOverload:
@@ -53,7 +52,7 @@ class OpOverload:
         return schema is not None and not schema.is_mutable and any(each.alias_info for each in schema.returns)
 
     @property
-    def tags(self) -> list[Any]:
+    def tags(self) -> list[Value]:
         """PyTorch's classification of the operation, of which nothing is recorded here."""
         return []
 
@@ -62,11 +61,11 @@ class OpOverload:
         suffix = "" if self._overloadname == "default" else f".{self._overloadname}"
         return f"{self.overloadpacket._qualified_op_name}{suffix}"
 
-    def compute(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def compute(self, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
         """Return the result for plain tensors, past classes and modes."""
         return self.overloadpacket._function(*args, **kwargs)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Value, **kwargs: Value) -> Value:
         return run[0](self, args, kwargs) if Below.active else self.compute(args, kwargs)
 
     def __deepcopy__(self, memo: object) -> OpOverload:
@@ -106,12 +105,14 @@ class OpOverloadPacket:
         """Return the names of the overloads."""
         return list(self._known) or ["default"]
 
-    def find(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[OpOverload, tuple[Any, ...], Any] | None:
+    def find(
+        self, args: tuple[Value, ...], kwargs: dict[str, Value]
+    ) -> tuple[OpOverload, tuple[Value, ...], Value] | None:
         """Return the overload that a call fits, with its arguments as PyTorch hands them on; None if there is none."""
         found = match(tuple(self._known.values()), args, kwargs)
         return None if found is None else (getattr(self, found[0].overload_name or "default"), found[1], found[2])
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Value, **kwargs: Value) -> Value:
         if Below.active:
             found = self.find(args, kwargs)
             if found is not None:

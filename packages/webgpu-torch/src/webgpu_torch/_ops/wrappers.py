@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from webgpu_torch_core import Tensor, get_default_dtype, strided
 from webgpu_torch_core import device as device_type
-from webgpu_torch_core.dispatch.below import answers
+from webgpu_torch_core.dispatch.below import Value, answers
 from webgpu_torch_core.ir.layouts import contiguous_layout
 from webgpu_torch_core.ir.layouts import layout as make_layout
 from webgpu_torch_core.record.devices import canonical_device, meta_engine, no_engine
@@ -19,10 +18,10 @@ def make_wrapper_subclass(
     size: Sequence[int],
     strides: Sequence[int] | None = None,
     storage_offset: int | None = None,
-    memory_format: Any = None,
-    dtype: Any = None,
-    layout: Any = strided,
-    device: Any = None,
+    memory_format: Value = None,
+    dtype: Value = None,
+    layout: Value = strided,
+    device: Value = None,
     pin_memory: bool = False,
     requires_grad: bool = False,
     dispatch_sizes_strides_policy: str | None = None,
@@ -30,7 +29,7 @@ def make_wrapper_subclass(
     dispatch_layout: bool = False,
     _extra_dispatch_keys: object = None,
     storage_size: int | None = None,
-) -> Any:
+) -> Value:
     """Return a tensor of a class that answers its operations itself (``__torch_dispatch__``): it holds no elements.
 
     Args:
@@ -62,7 +61,7 @@ def make_wrapper_subclass(
     value = MetaValue(meta_engine, dtype.to_real(), numel)
     value.engine = no_engine
     storage = Storage(value)
-    made: Any = cls._from_storage(storage, make_layout(shape, steps, offset), dtype, place)
+    made: Value = cls._from_storage(storage, make_layout(shape, steps, offset), dtype, place)
     made._requires_grad = requires_grad
     return made
 

@@ -280,7 +280,7 @@ def to_sparse(
     from .coordinates import _from_dense
 
     if blocksize is not None:
-        raise RuntimeError(f"to_sparse(): blocksize {tuple(blocksize)} is for blocks, which sparse_coo has not")
+        raise RuntimeError(f"to_sparse(): blocksize {blocksize} is for blocks, which sparse_coo has not")
     return _from_dense(input, sparse_dim)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.dispatch.below import Value
 from webgpu_torch_core.dispatch.below import dispatch_modes as _get_current_dispatch_mode_stack
 from webgpu_torch_core.dispatch.below import pop_mode as _pop_mode
 from webgpu_torch_core.dispatch.below import push_mode as _push_mode
@@ -18,7 +18,7 @@ class TorchDispatchMode:
     Inside its own handler a mode is closed, so that the handler may call the operation it was given.
     """
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Value, types: Value, args: Value = (), kwargs: Value = None) -> Value:
         """Answer an operation.
 
         Raises:
@@ -26,7 +26,7 @@ class TorchDispatchMode:
         """
         raise NotImplementedError
 
-    def __enter__(self) -> Any:
+    def __enter__(self) -> Value:
         _count_modes(1)
         _push_mode(self)
         return self
@@ -36,7 +36,7 @@ class TorchDispatchMode:
         _count_modes(-1)
 
     @classmethod
-    def push(cls, *args: Any, **kwargs: Any) -> Any:
+    def push(cls, *args: Value, **kwargs: Value) -> Value:
         """Return a mode, for ``with``."""
         return cls(*args, **kwargs)
 
@@ -44,13 +44,13 @@ class TorchDispatchMode:
 class BaseTorchDispatchMode(TorchDispatchMode):
     """A mode that lets every operation through."""
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(self, func: Value, types: Value, args: Value = (), kwargs: Value = None) -> Value:
         """Call the operation."""
         del types
         return func(*args, **(kwargs or {}))
 
 
-def _get_current_dispatch_mode() -> Any:
+def _get_current_dispatch_mode() -> Value:
     """Return the innermost open mode, None if there is none."""
     return (_get_current_dispatch_mode_stack() or [None])[-1]
 
@@ -75,8 +75,8 @@ def _declared(kind: type, name: str) -> object:
 
 
 def transform_subclass(
-    t: Any, callback: Callable[[str, Any], Any], outer_size: Any = None, outer_stride: Any = None
-) -> Any:
+    t: Value, callback: Callable[[str, Value], Value], outer_size: Value = None, outer_stride: Value = None
+) -> Value:
     """Return a tensor of the same class made of what ``callback(name, inner)`` makes of the tensors it is taken apart into."""
     names, context = t.__tensor_flatten__()
     made = {name: callback(name, getattr(t, name)) for name in names}
@@ -85,7 +85,7 @@ def transform_subclass(
     return type(t).__tensor_unflatten__(made, context, size, stride)
 
 
-def return_and_correct_aliasing(func: Any, args: Any, kwargs: Any, out: Any) -> Any:
+def return_and_correct_aliasing(func: Value, args: Value, kwargs: Value, out: Value) -> Value:
     """Return a handler's result; of an operation that writes into an argument, that argument."""
     for argument, value in zip(func._schema.arguments, args, strict=False):
         if argument.is_write and len(func._schema.returns) == 1:

@@ -74,7 +74,7 @@ def _dlpack_device(self: Tensor) -> tuple[int, int]:
     return device_of(self)
 
 
-def _copied_by_class(self: Tensor, memo: dict[int, Any]) -> Tensor:
+def _copied_by_class(self: Tensor, memo: dict[int, object]) -> Tensor:
     """Return a copy of a tensor without elements of its own, whose class knows what it holds.
 
     Raises:

@@ -16,7 +16,7 @@ _shared: weakref.WeakKeyDictionary[Storage, weakref.ref[Any]] = weakref.WeakKeyD
 
 
 def lazy_clone(self: Tensor) -> Tensor:
-    """Return a copy that takes memory of its own when it, or the tensor, is written into."""
+    """Return a copy of the same shape that takes memory of its own when it, or the tensor, is written into."""
     result = snapshot(self)
     edge = self._gradient_edge() if recording.enabled else None
     result._set_gradient(None if edge is None else Node("LazyCloneBackward0", (edge,), lambda gradient: (gradient,)))

@@ -31,7 +31,11 @@ def read_numbers(self: Tensor) -> list[Any]:
 
 
 def read_bytes(self: Tensor) -> bytearray:
-    """Return all elements in row-major order as the host's bytes."""
+    """Return all elements in row-major order as the host's bytes.
+
+    Raises:
+        RuntimeError: the tensor has no elements itself: its class answers operations.
+    """
     value, size = self._storage.value, self.dtype.itemsize
     if isinstance(value, MetaValue) and not self.is_meta:
         raise RuntimeError(f"a {type(self).__name__} holds no elements itself: its class answers its operations")
