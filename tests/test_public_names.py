@@ -31,7 +31,7 @@ LEFT_OUT = {
         "set_deterministic_fill_uninitialized_memory",
     },
     # What functions with a forward mode of their own need of it.
-    "webgpu_torch_core.autograd.forward_ad": {"tangents_of", "unpacking", "with_tangent"},
+    "webgpu_torch_core.autograd.forward_ad": {"tangents_of", "unpacking", "with_tangent", "written_tangent"},
 }
 
 
