@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import sys
+import threading
 from collections.abc import Callable, Generator
 from typing import Any
 from unittest import mock
@@ -272,6 +273,18 @@ def test_what_nothing_reads_may_be_written_to() -> None:
             expected = second(function, lambda each: None)
         for _ in range(3):
             assert second(function, lambda each: each.zero_()) == expected
+
+
+def test_passes_of_several_threads_add_to_one_leaf() -> None:
+    for _ in range(40):
+        x = torch.ones(5, 5, requires_grad=True)
+        y = x + x**2
+        threads = [threading.Thread(target=lambda: (y + y**2).sum().backward(retain_graph=True)) for _ in range(5)]  # noqa: B023
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        assert x.grad.tolist() == [[75.0] * 5] * 5
 
 
 @pytest.mark.parametrize("name", ["linear", "matmul", "layer_norm", "conv2d"])

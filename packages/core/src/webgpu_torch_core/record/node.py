@@ -213,9 +213,11 @@ def _kind(title: str) -> type[Node]:
 class AccumulateGrad(Node):
     """The end of the graph at a leaf: adds to its ``.grad``."""
 
-    __slots__ = ("variable",)
+    __slots__ = ("lock", "variable")
 
     def __init__(self, variable: Any) -> None:  # pyright: ignore[reportInconsistentConstructor]
+        # Passes of several threads may arrive at once.
+        self.lock = threading.RLock()
         # No bound method is stored: it would tie the node, and the gradients with it, into a reference cycle.
         super().__init__("AccumulateGrad", (), _no_gradients)
         self.variable = variable
@@ -225,7 +227,8 @@ class AccumulateGrad(Node):
     def run(self, gradients: Gradients) -> Gradients:
         """Add the gradient that arrived to the leaf's."""
         if gradients[0] is not None:
-            self.variable._accumulate_grad(gradients[0], running.task.takes(gradients[0]))
+            with self.lock:
+                self.variable._accumulate_grad(gradients[0], running.task.takes(gradients[0]))
         return ()
 
     def release(self) -> None:

@@ -197,7 +197,7 @@ class _Tracked:
         if found is _SEEN:
             return self._first(function, args, kwargs, values, identity)
         edges = tuple([edge for each in tensors if each.requires_grad and (edge := each._gradient_edge()) is not None])
-        if found is None or found.slot != engine.recorder.slot:
+        if found is None or (found.forward.reporting and found.slot != engine.recorder.slot):
             operands = [_operand(each, tensors, values, number) for number, each in enumerate(tensors)]
             try:
                 found = self.recipes[identity] = GradientRecipe(function, args, kwargs, operands, engine)
