@@ -44,7 +44,7 @@ def any_convolution(device: str, transposed: bool, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("transposed", [False, True], ids=["plain", "transposed"])
-@pytest.mark.parametrize("count", [pytest.param(1, id="some"), pytest.param(60, id="many", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("count", [pytest.param(3, id="some"), pytest.param(60, id="many", marks=pytest.mark.slow)])
 def test_any_convolution(device: str, transposed: bool, count: int) -> None:
     checks = [HealthCheck.too_slow, HealthCheck.filter_too_much]
     drawn = settings(max_examples=count, deadline=None, suppress_health_check=checks)

@@ -408,10 +408,14 @@ def place_inside(
     original = input._layout.shape
 
     def run_backward(grad: Tensor) -> Any:
-        if steps == (1,) * len(steps):
-            return place_inside(grad, tuple(-each for each in before), original)
+        # Where neighbours stay neighbours, some may have been left out, or all; what was spread lies inside the box.
+        whole = [step == 1 for step in steps]
+        starts = tuple(-start if each else 0 for start, each in zip(before, whole, strict=True))
+        sizes = tuple(size if each else wide for size, wide, each in zip(original, shape, whole, strict=True))
+        if any(starts) or sizes != shape:
+            grad = place_inside(grad, starts, sizes)
         for dim, (start, size, stride) in enumerate(zip(before, original, steps, strict=True)):
-            grad = slice_view(grad, dim, start, size, stride)
+            grad = grad if stride == 1 else slice_view(grad, dim, start, size, stride)
         return grad
 
     return attach(result, "ConstantPadNdBackward0", (input,), run_backward)
