@@ -31,8 +31,6 @@ def into(result: Any, out: Any, exact: bool = False) -> Any:
 
 
 def _written(result: Tensor, out: Tensor, exact: bool) -> Tensor:
-    if exact and out.dtype is not result.dtype:
-        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype!r}, but got {out.dtype!r} instead")
     if exact or out._layout.shape == result._layout.shape:
         check_distinct(out)
-    return finish_out(result, out)
+    return finish_out(result, out, exact=exact)

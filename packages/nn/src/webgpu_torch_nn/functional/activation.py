@@ -191,14 +191,14 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
             f"lambda must be in range [0, {input.dtype.maximum}] for input dtype {input.dtype}, but found {lambd}."
         )
     result = input - torch.sign(input.detach()) * lambd
-    return into(torch.where(input.abs() <= lambd, torch.zeros_like(input), result), out)
+    return into(torch.where(input.abs() <= lambd, torch.zeros_like(input), result), out, True)
 
 
 @titled("HardshrinkBackward0")
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """``x``, and zero where ``|x| <= lambd``."""
     refuse_types("hardshrink_cpu", input, 0, 1, 3)
-    return into(torch.where(input.abs() <= lambd, torch.zeros_like(input), input), out)
+    return into(torch.where(input.abs() <= lambd, torch.zeros_like(input), input), out, True)
 
 
 @titled("ThresholdBackward0")

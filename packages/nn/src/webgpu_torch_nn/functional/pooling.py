@@ -160,7 +160,7 @@ def _make_avg_pool(spatial: int):
     ) -> Tensor:  # fmt: skip
         """Means of sliding windows over [n, c, {places}]; ``divisor_override`` replaces the windows' size."""
         result = _avg_pool(input, spatial, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-        return into(result, out)
+        return into(result, out, True)
 
     return avg_poolNd
 

@@ -14,6 +14,7 @@ from ..common import as_dimensions, attach, needs_gradient, no_view, reduced_sha
 from ..creation.factories import arange
 from ..elementwise.call import finish_out
 from ..movement.joining import cat
+from ..outputs import into
 from ..reduction.reductions import restore
 from .views import as_complex, complex_view, conj, part, view_as_real
 
@@ -169,9 +170,12 @@ def _logsumexp(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     return total if keepdim else total.reshape(reduced_shape(input._layout.shape, dims, False))
 
 
-def logcumsumexp_rule(function: object, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
+def logcumsumexp_rule(function: Any, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """Running log-sums by doubling, on the branch of the logarithm that adding one element after the other ends on."""
     axis = wrap_dimension(dim, input.ndim)
+    if not input.dtype.is_complex:
+        # Of complex numbers is only what the result is to be written into.
+        return into(function(input, dim), out, True)
     if input.ndim == 0 or not input.numel():
         return _into(row_major(input.clone()), out)
     # The sum starts with the logarithm of zero, whose angle is lost.

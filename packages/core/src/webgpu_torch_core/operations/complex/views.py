@@ -289,7 +289,7 @@ def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     # A circle: that module imports this one.
     from .arithmetic import sgn_of
 
-    return _out(sgn_of(input), out)
+    return _out(sgn_of(input), out, True)
 
 
 def _in_place() -> None:

@@ -217,7 +217,7 @@ def _in_batches(input: Tensor, other: Tensor) -> bool:
 
 
 def _into(result: Tensor, out: Tensor) -> Tensor:
-    return finish_out(result, out)
+    return finish_out(result, out, exact=True)
 
 
 def _expect(name: str, value: Tensor, ndim: int, position: str) -> None:

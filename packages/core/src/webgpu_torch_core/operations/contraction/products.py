@@ -87,7 +87,7 @@ def addr(
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The dot product of two vectors, the first one conjugated."""
 
-    return into(dot(input.conj() if input.dtype.is_complex else input, other), out)
+    return into(dot(input.conj() if input.dtype.is_complex else input, other), out, True)
 
 
 @operation("contraction")
@@ -104,7 +104,7 @@ def inner(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
             f"inner() the last dimension must match on both input tensors but got shapes {list(input.shape)} and "
             f"{list(other.shape)}"
         )
-    return into(tensordot(input, other, ([-1], [-1])), out)
+    return into(tensordot(input, other, ([-1], [-1])), out, True)
 
 
 @operation("contraction", method=False)
@@ -157,10 +157,10 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
         # PyTorch has a product of two vectors of booleans, but none of those that lie in a row.
         if left.is_contiguous() and right.is_contiguous():
             refuse_types("dot", a, 0)
-        return into((left.reshape(-1) & right.reshape(-1)).any().view(shape), out)
+        return into((left.reshape(-1) & right.reshape(-1)).any().view(shape), out, True)
     left = left.reshape(math.prod(a.shape[each] for each in free_a), size)
     right = right.reshape(size, math.prod(b.shape[each] for each in free_b))
-    return into((left @ right).view(shape), out)
+    return into((left @ right).view(shape), out, True)
 
 
 @operation("composite")
@@ -223,7 +223,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
         )
     a, b = input.unbind(axis), other.unbind(axis)
     parts = [a[(i + 1) % 3] * b[(i + 2) % 3] - a[(i + 2) % 3] * b[(i + 1) % 3] for i in range(3)]
-    return into(stack(parts, axis), out)
+    return into(stack(parts, axis), out, True)
 
 
 @operation("composite", name="cross")
@@ -337,7 +337,7 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
         middle = order[first, last]
         return matmul(product(first, middle), product(middle + 1, last))
 
-    return into(product(0, len(chain) - 1).reshape(shape), out)
+    return into(product(0, len(chain) - 1).reshape(shape), out, True)
 
 
 def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:
@@ -382,7 +382,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
     if x.ndim == y.ndim == 1:
         return vdot(x, y, out=out)
     left = x.conj() if x.dtype.is_complex else x
-    return into((left * y).sum(dim).to(x.dtype), out)
+    return into((left * y).sum(dim).to(x.dtype), out, True)
 
 
 @operation("composite", namespace="linalg", method=False)

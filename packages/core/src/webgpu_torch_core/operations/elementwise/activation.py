@@ -132,6 +132,7 @@ def softplus_(input, *, beta=1.0, threshold=20.0):
     title="LogSigmoidBackward0",
     refuses=floats_only("log_sigmoid_cpu"),
     row_major=True,
+    exact_out=True,
 )
 def logsigmoid(input):
     """``log(sigmoid(input))`` without overflow."""

@@ -132,7 +132,7 @@ def _negation(operands, promoted):
         raise RuntimeError(f"Negation, the `-` operator, on a bool tensor is not supported. {_MASK}")
 
 
-@elementwise(aliases=("negative",), refuses=_negation)
+@elementwise(aliases=("negative",), refuses=_negation, exact_out=True)
 def neg(input):
     """``-input``."""
     return -input

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -434,7 +435,8 @@ def _make_function(name: str, definition: Callable[..., Any], core: Elementwise,
     defaults = definition.__kwdefaults__ or {}
     positional_defaults = definition.__defaults__ or ()
     plain = len(operands) - len(positional_defaults)
-    scope: dict[str, Any] = {"_call": core.call, "_finish": finish_out, "_Tensor": Tensor, "_require": _require_tensor}
+    scope: dict[str, Any] = {"_call": core.call, "_Tensor": Tensor, "_require": _require_tensor}
+    scope["_finish"] = partial(finish_out, exact=True) if core.facts.exact_out else finish_out
     parts = list(operands[:plain])
     for each, value in zip(operands[plain:], positional_defaults, strict=True):
         scope[f"_default_{each}"] = value
@@ -468,11 +470,11 @@ def _require_tensor(function: str, name: str, position: int, value: Any) -> None
     raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}")
 
 
-def finish_out(result: Tensor, out: Tensor, operands: tuple[object, ...] = ()) -> Tensor:
+def finish_out(result: Tensor, out: Tensor, operands: tuple[object, ...] = (), exact: bool = False) -> Tensor:
     """Write a result into the caller's ``out`` tensor and return that; operands may be ``out`` itself, and no other part of it.
 
     Raises:
-        RuntimeError: the result's type cannot be cast to that of ``out``, or gradients are being recorded.
+        RuntimeError: the result's type cannot be cast to that of ``out`` (``exact``: is another), or gradients are recorded.
     """
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
@@ -485,10 +487,11 @@ def finish_out(result: Tensor, out: Tensor, operands: tuple[object, ...] = ()) -
         raise RuntimeError(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
         )
+    if exact and out.dtype is not result.dtype:
+        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype!r}, but got {out.dtype!r} instead")
     if result.dtype.category > out.dtype.category:
-        raise RuntimeError(
-            f"result type {type_title(result)} can't be cast to the desired output type {type_title(out)}"
-        )
+        wanted = type_title(out)
+        raise RuntimeError(f"result type {type_title(result)} can't be cast to the desired output type {wanted}")
     if out.device != result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, but it is on {out.device}")
     if out._layout.shape != result._layout.shape:

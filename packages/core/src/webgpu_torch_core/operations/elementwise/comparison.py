@@ -226,7 +226,7 @@ def bitwise_xor(input, other):
     return _bitwise_xor(input, other)
 
 
-@elementwise(whole=True)
+@elementwise(whole=True, exact_out=True)
 def bitwise_not(input):
     """``~input``."""
     return _bitwise_not(input)

@@ -27,6 +27,7 @@ class Facts(NamedTuple):
             PyTorch makes it before it computes.
         numbers_apart: PyTorch computes with a number in a form of its own, and not as with a tensor without dimensions.
         in_two_steps: PyTorch compares a first result with a number, which tells in layouts of what has no elements.
+        exact_out: ``out`` has the result's type and no other.
         result_dtype: a function of the operands that gives the result's type, where it is not the promoted one.
     """
 
@@ -43,4 +44,5 @@ class Facts(NamedTuple):
     like_nothing: tuple[int, ...] = ()
     numbers_apart: bool = False
     in_two_steps: bool = False
+    exact_out: bool = False
     result_dtype: Callable[[tuple[Any, ...]], dtype] | None = None

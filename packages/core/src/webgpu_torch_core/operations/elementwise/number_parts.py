@@ -22,13 +22,13 @@ from .call import elementwise
 from .operand_kinds import is_integer as _is_integer
 
 
-@elementwise(promotion="bool", in_place=False)
+@elementwise(promotion="bool", in_place=False, exact_out=True)
 def isposinf(input):
     """Whether an element is plus infinity."""
     return not_equal(input, input) if _is_integer(input) else equal(input, math.inf)
 
 
-@elementwise(promotion="bool", in_place=False)
+@elementwise(promotion="bool", in_place=False, exact_out=True)
 def isneginf(input):
     """Whether an element is minus infinity."""
     return not_equal(input, input) if _is_integer(input) else equal(input, -math.inf)

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     _Limit = Tensor | Number | None
 
 
-def _out(result: Tensor, out: Tensor | None) -> Tensor:
-    return result if out is None else finish_out(result, out)
+def _out(result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
+    return result if out is None else finish_out(result, out, exact=exact)
 
 
 @operation("elementwise", aliases=("divide",))
@@ -179,7 +179,7 @@ def float_power(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None 
     kind, number = (complex128, complex) if involves_complex((input, exponent)) else (float64, float)
     base = input.to(kind) if isinstance(input, Tensor) else number(input)
     power = exponent.to(kind) if isinstance(exponent, Tensor) else number(exponent)
-    return _out(pow(base, power), out)
+    return _out(pow(base, power), out, True)
 
 
 def _both_alike(low: _Limit, high: _Limit) -> tuple[_Limit, _Limit]:
@@ -241,8 +241,8 @@ def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None)
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     """The nearest integer (or multiple of ``10**-decimals``), ties to even."""
     if decimals == 0:
-        return _out(e.round_(input), out)
-    return _out(e.round_decimals_(input, scale=10.0**decimals), out)
+        return _out(e.round_(input), out, True)
+    return _out(e.round_decimals_(input, scale=10.0**decimals), out, True)
 
 
 def _c_name(tensor: Tensor) -> str:
@@ -298,7 +298,7 @@ def where(
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype!r}"
         )
-    return _out(_where(condition, input, other), out)
+    return _out(_where(condition, input, other), out, True)
 
 
 def _where(condition: Tensor, input: Any, other: Any) -> Tensor:
@@ -410,7 +410,7 @@ def nan_to_num(
 ) -> Tensor:
     """NaN and infinities replaced by numbers, in each part of complex ones."""
     if input.dtype.category < 2 or not input.numel():
-        return _out(input.clone(), out)
+        return _out(input.clone(), out, True)
     high = input.dtype.maximum if posinf is None else posinf
     low = input.dtype.minimum if neginf is None else neginf
     nan = 0.0 if nan is None else nan
@@ -423,7 +423,7 @@ def nan_to_num(
         # A product, as PyTorch's, so that NaN passes everywhere.
         slope = lambda grad: grad * e.isfinite(saved.unpack()).to(grad.dtype)  # noqa: E731
         result = attach(result, "NanToNumBackward0", (input,), slope)
-    return _out(result, out)
+    return _out(result, out, True)
 
 
 for _name in (

@@ -27,25 +27,25 @@ from .refusals import floats_only, no_booleans
 # Rounding and signs
 
 
-@elementwise(refuses=no_booleans("ceil_vml_cpu"))
+@elementwise(refuses=no_booleans("ceil_vml_cpu"), exact_out=True)
 def ceil(input):
     """The least integer not below."""
     return input if _is_integer(input) else _ceil(input)
 
 
-@elementwise(refuses=no_booleans("floor_vml_cpu"))
+@elementwise(refuses=no_booleans("floor_vml_cpu"), exact_out=True)
 def floor(input):
     """The greatest integer not above."""
     return input if _is_integer(input) else _floor(input)
 
 
-@elementwise(aliases=("fix",), refuses=no_booleans("trunc_vml_cpu"))
+@elementwise(aliases=("fix",), refuses=no_booleans("trunc_vml_cpu"), exact_out=True)
 def trunc(input):
     """The integer part, towards zero."""
     return input if _is_integer(input) else truncate(input)
 
 
-@elementwise(refuses=floats_only("frac_cpu"))
+@elementwise(refuses=floats_only("frac_cpu"), exact_out=True)
 def frac(input):
     """``input - trunc(input)``."""
     return input - truncate(input)
@@ -68,13 +68,13 @@ def round_decimals_(input, *, scale=1.0):
     return round_half_even(input * scale) / scale
 
 
-@elementwise
+@elementwise(exact_out=True)
 def sign(input):
     """-1, 0 or 1."""
     return input if isinstance(input, Expression) and input.dtype is bool_ else _sign(input)
 
 
-@elementwise(promotion="bool", in_place=False)
+@elementwise(promotion="bool", in_place=False, exact_out=True)
 def signbit(input):
     """Whether the sign bit is set."""
     return less(input, 0) if _is_integer(input) else sign_bit(input)

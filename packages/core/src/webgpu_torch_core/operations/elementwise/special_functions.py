@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
 
 
-def _out(result: Tensor, out: Tensor | None) -> Tensor:
-    return result if out is None else finish_out(result, out)
+def _out(result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
+    return result if out is None else finish_out(result, out, exact=exact)
 
 
 @operation("elementwise")
@@ -74,7 +74,7 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
     require_tensor("heaviside", "values", 2, values)
     if input.dtype is not values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    return _out(e.heaviside_(input, values), out)
+    return _out(e.heaviside_(input, values), out, True)
 
 
 def _require_integers(name: str, *operands: Any) -> None:

@@ -131,7 +131,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     if indices.dtype is not int64:
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype!r}")
     if dim is None:
-        return into(gather(input.reshape(-1), 0, indices.reshape(-1)), out)
+        return into(gather(input.reshape(-1), 0, indices.reshape(-1)), out, True)
     if indices.ndim != input.ndim:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
@@ -150,8 +150,8 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     chosen = indices.expand(tuple(indices.shape[axis] if each == axis else size for each, size in enumerate(shape)))
     if input.dtype.is_complex:
         # gather refuses positions that count from the end.
-        return into(gather(source, axis, chosen.where(chosen >= 0, chosen + size)), out)
-    return into(gather_known(source, axis, chosen, report, wraps=True), out)
+        return into(gather(source, axis, chosen.where(chosen >= 0, chosen + size)), out, True)
+    return into(gather_known(source, axis, chosen, report, wraps=True), out, True)
 
 
 @operation("composite")
@@ -168,9 +168,9 @@ def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None =
         row = input.reshape(1)
         report = check_selected("index_select", row, 0, index)
         picked = take_positions(row, 0, index.reshape(-1), "IndexSelectBackward0", report=report)
-        return into(no_view(picked.reshape(())), out)
+        return into(no_view(picked.reshape(())), out, True)
     report = check_selected("index_select", input, axis, index)
-    return into(take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0", report=report), out)
+    return into(take_positions(input, axis, index.reshape(-1), "IndexSelectBackward0", report=report), out, True)
 
 
 @kernel_cache

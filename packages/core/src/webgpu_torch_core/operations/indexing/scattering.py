@@ -117,7 +117,7 @@ def index_reduce(
         flat = index_reduce(
             input.reshape(1), 0, index.reshape(-1), source.reshape(-1), reduce, include_self=include_self
         )
-        return into(flat.reshape(()), out)
+        return into(flat.reshape(()), out, True)
     axis = wrap_dimension(dim, input.ndim)
     if index.numel() != source.shape[axis]:
         raise RuntimeError(
@@ -126,7 +126,7 @@ def index_reduce(
         )
     shape = tuple(-1 if place == axis else 1 for place in range(input.ndim))
     spread = index.reshape(shape).expand(source.shape).long()
-    return into(scatter_reduce(input, axis, spread, source, reduce, include_self=include_self), out)
+    return into(scatter_reduce(input, axis, spread, source, reduce, include_self=include_self), out, True)
 
 
 @operation("composite")
@@ -195,7 +195,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
     size = vector_norm(source, p, tuple(each for each in range(input.ndim) if each != axis), True)
     # The small number is PyTorch's, so that gradients at the limit agree.
     factor = (maxnorm / (size + 1e-7)).where(size > maxnorm, 1.0)
-    return into(row_major(source * factor).to(input.dtype), out)
+    return into(row_major(source * factor).to(input.dtype), out, True)
 
 
 for _function in (index_reduce, put, renorm):

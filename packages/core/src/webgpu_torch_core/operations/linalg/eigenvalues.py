@@ -99,9 +99,9 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
         )
     require_matrix("linalg.svdvals", A)
     if needs_gradient(A):
-        return into(_svd(A, False)[1], out)
+        return into(_svd(A, False)[1], out, True)
     (values,) = host_call("svdvals", (A,), (_sizes(A, False)[1],), (A.dtype.to_real(),))
-    return into(values, out)
+    return into(values, out, True)
 
 
 @operation("composite", name="svd")
@@ -172,7 +172,7 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """Eigenvalues of Hermitian matrices, ascending."""
     require_square("linalg.eigvalsh", A)
-    return into(_eigh(A, _upper(UPLO, "eigvalsh"))[0], out)
+    return into(_eigh(A, _upper(UPLO, "eigvalsh"))[0], out, True)
 
 
 def _eig(A: Tensor) -> tuple[Tensor, Tensor]:

@@ -217,7 +217,7 @@ def lu_solve(
 ) -> Tensor:
     """The solution of ``A X = B`` (or ``X A = B``, or with ``A^H``) from A's packed factors."""
     require_square("torch.linalg.lu_solve", LU, "LU")
-    return into(_lu_solve(LU, pivots, B, left, adjoint), out)
+    return into(_lu_solve(LU, pivots, B, left, adjoint), out, True)
 
 
 def _lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, turned: bool) -> Tensor:
@@ -274,4 +274,4 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
     (result,) = host_call("ldl_solve", (factors, exchanges, right), (right.shape,), (B.dtype,), hermitian=hermitian)
     refused = refusing(RuntimeError("derivative for aten::linalg_ldl_solve is not implemented"))
     attach(result, "NotImplemented", (LD, B), refused)
-    return into(result, out)
+    return into(result, out, True)

@@ -48,7 +48,7 @@ def matrix_norm(
     if keepdim:
         first, second = sorted(dims)
         result = result.unsqueeze(first).unsqueeze(second)
-    return into(result, out)
+    return into(result, out, True)
 
 
 def _matrix_norm(matrix: Tensor, ord: Any) -> Tensor:
@@ -95,9 +95,11 @@ def norm(
         raise RuntimeError(f"linalg.norm: Order {ord} only supported for matrices")
     if ord is None and dims is None:
         flat = vector_norm(input.reshape(-1), 2, None, False, dtype=dtype)
-        return into(flat.reshape((1,) * input.ndim) if keepdim else flat, out)
+        return into(flat.reshape((1,) * input.ndim) if keepdim else flat, out, True)
     return into(
-        vector_norm(input, 2 if ord is None else ord, None if dims is None else tuple(dims), keepdim, dtype=dtype), out
+        vector_norm(input, 2 if ord is None else ord, None if dims is None else tuple(dims), keepdim, dtype=dtype),
+        out,
+        True,
     )
 
 

@@ -44,7 +44,7 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
             result = base if result is None else result @ base
         count >>= 1
         base = base @ base if count else base
-    return into(result.clone() if result is A else result, out)
+    return into(result.clone() if result is A else result, out, result is not A)
 
 
 @operation("composite", name="matrix_power")

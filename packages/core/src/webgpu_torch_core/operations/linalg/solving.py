@@ -75,7 +75,7 @@ def inv(A: Tensor, *, out: Tensor | None = None) -> Tensor:
     result, info = _inverse(A)
     if not A.is_meta:
         raise_where(info, _SINGULAR.format(name="inv", what="inversion could not be completed"))
-    return into(result, out)
+    return into(result, out, True)
 
 
 @operation("composite")
@@ -138,7 +138,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None)
             info,
             "torch.linalg.solve: {where}The solver failed because the input matrix is singular.",
         )
-    return into(result, out)
+    return into(result, out, True)
 
 
 @operation("composite", namespace="linalg", method=False)
@@ -192,7 +192,7 @@ def det(A: Tensor, *, out: Tensor | None = None) -> Tensor:
             return grad[..., None, None] * (cofactors.conj() if A.dtype.is_complex else cofactors)
 
         attach(result, "LinalgDetBackward0", (A,), run_backward)
-    return into(result, out)
+    return into(result, out, True)
 
 
 @operation("composite", name="det")

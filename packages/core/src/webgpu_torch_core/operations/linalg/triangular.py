@@ -34,7 +34,7 @@ def solve_triangular(
         )
     if not left:
         turned = solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular)
-        return into(turned.mT, out)
+        return into(turned.mT, out, True)
     batch = broadcast_shapes(batch_shape(A), batch_shape(B))
     a, b = A.expand(*batch, *A.shape[-2:]), B.expand(*batch, *B.shape[-2:])
     (result,) = host_call("solve_triangular", (a, b), (b.shape,), (B.dtype,), upper=upper, unitriangular=unitriangular)
@@ -49,7 +49,7 @@ def solve_triangular(
             return (whole.triu(shift) if upper else whole.tril(-shift)), right
 
         attach(result, "LinalgSolveTriangularBackward0", (a, b), run_backward)
-    return into(result, out)
+    return into(result, out, True)
 
 
 @operation("composite")
@@ -115,7 +115,7 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
     factor, info = _factor(A, upper)
     if not A.is_meta:
         _refuse(info)
-    return into(factor, out)
+    return into(factor, out, True)
 
 
 @operation("composite", name="cholesky")
@@ -228,5 +228,5 @@ def ormqr(
         raise RuntimeError(f"torch.ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2]")
     if not left:
         # other Q = (Q^H other^H)^H.
-        return into(adjoint(ormqr(input, tau, adjoint(other), True, not transpose)), out)
-    return into(_reflected(input, tau, other, turned=transpose), out)
+        return into(adjoint(ormqr(input, tau, adjoint(other), True, not transpose)), out, True)
+    return into(_reflected(input, tau, other, turned=transpose), out, True)

@@ -427,8 +427,8 @@ def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
     if input.ndim not in (1, 2):
         raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {input.ndim}D")
     if input.ndim == 1:
-        return into(_diagonal_matrix(input, diagonal), out)
-    return into(input.diagonal(diagonal).clone(memory_format=contiguous_format), out)
+        return into(_diagonal_matrix(input, diagonal), out, True)
+    return into(input.diagonal(diagonal).clone(memory_format=contiguous_format), out, True)
 
 
 def _diagonal_matrix(values: Tensor, diagonal: int) -> Tensor:

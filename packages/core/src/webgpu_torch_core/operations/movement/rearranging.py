@@ -335,7 +335,7 @@ def diff(
         if each is not None and each.ndim != input.ndim:
             raise RuntimeError("diff expects prepend or append to be the same dimension as input")
     if n == 0:
-        return into(input.clone(), out)
+        return into(input.clone(), out, True)
     axis, result = wrap_dimension(dim, input.ndim), input
 
     def joinable(each: Tensor) -> Tensor:
@@ -352,7 +352,7 @@ def diff(
         size = result.shape[axis]
         high, low = narrow(result, axis, 1, size - 1), narrow(result, axis, 0, size - 1)
         result = high.logical_xor(low) if result.dtype.category == 0 else high - low
-    return into(result, out)
+    return into(result, out, True)
 
 
 @operation("composite")

@@ -128,7 +128,7 @@ def elu(input: Tensor, alpha: Number = 1.0, inplace: bool = False) -> Tensor:
 @operation("composite", namespace="functional", method=False)
 def softplus(input: Tensor, beta: Number = 1, threshold: Number = 20, *, out: Tensor | None = None) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``, linear above the threshold."""
-    return into(e.softplus_(input, beta=float(beta), threshold=float(threshold)), out)
+    return into(e.softplus_(input, beta=float(beta), threshold=float(threshold)), out, True)
 
 
 @operation("composite", namespace="functional", method=False)

@@ -200,7 +200,7 @@ def norm(
         return matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype, out=out)
     if isinstance(order, str):
         raise RuntimeError(f"norm(): unsupported order '{p}'; use 'fro', 'nuc' or a number")
-    return _into(vector_norm(input, float(order), dim, keepdim, dtype=dtype), out)
+    return _into(vector_norm(input, float(order), dim, keepdim, dtype=dtype), out, True)
 
 
 @operation("composite", namespace="linalg", method=False)
@@ -237,7 +237,7 @@ def vector_norm(
         # Powers of 16-bit numbers overflow: the norm is computed in float32.
         wide = input.to(float32) if input.dtype.itemsize < 4 else input
         result = _power_norm(wide, float(ord), dims, keepdim).to(input.dtype.to_real())
-    return _into(result, out)
+    return _into(result, out, True)
 
 
 def _extreme_norm(input: Tensor, ord: float, dims: tuple[int, ...], keepdim: bool) -> Tensor:

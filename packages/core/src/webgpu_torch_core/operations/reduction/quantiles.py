@@ -80,7 +80,7 @@ def quantile(
         RuntimeError: fractions outside of [0, 1], other types than float32 and float64, or no elements.
     """
     result = _quantile(input, q, dim, keepdim, interpolation, False, "quantile")
-    return into(result, out)
+    return into(result, out, True)
 
 
 @operation("composite")
@@ -90,4 +90,4 @@ def nanquantile(
 ) -> Tensor:  # fmt: skip
     """:func:`quantile` of what is not NaN."""
     result = _quantile(input, q, dim, keepdim, interpolation, True, "nanquantile")
-    return into(result, out)
+    return into(result, out, True)

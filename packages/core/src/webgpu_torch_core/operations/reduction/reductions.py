@@ -221,16 +221,23 @@ def _truth(input: Tensor) -> Tensor:
     return ((input != 0).to(uint8) if input.dtype is uint8 else input != 0).contiguous()
 
 
+def _told_into(result: Tensor, out: Tensor | None, name: str) -> Tensor:
+    """Write whether something holds into ``out``, which is of booleans or bytes."""
+    if isinstance(out, Tensor) and out.dtype not in (bool_, uint8):
+        raise RuntimeError(f"{name} only supports bool tensor for result, got: {dtype_title(out.dtype)}")
+    return _into(result, out)
+
+
 @operation("reduction")
 @remembered
 def all(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether every element is non-zero."""
     if dim == ():
-        return _into(_truth(input), out)
+        return _told_into(_truth(input), out, "all")
     dims = as_dimensions(dim, input.ndim)
 
     kind = uint8 if input.dtype is uint8 else bool_
-    return _into(reduce(input, "all", dims, keepdim, kind, bool_), out)
+    return _told_into(reduce(input, "all", dims, keepdim, kind, bool_), out, "all")
 
 
 @operation("reduction")
@@ -238,11 +245,11 @@ def all(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Te
 def any(input: Tensor, dim: Dimensions = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """Whether some element is non-zero."""
     if dim == ():
-        return _into(_truth(input), out)
+        return _told_into(_truth(input), out, "any")
     dims = as_dimensions(dim, input.ndim)
 
     kind = uint8 if input.dtype is uint8 else bool_
-    return _into(reduce(input, "any", dims, keepdim, kind, bool_), out)
+    return _told_into(reduce(input, "any", dims, keepdim, kind, bool_), out, "any")
 
 
 @operation("composite")
@@ -302,14 +309,14 @@ def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> 
 @remembered
 def amax(input: Tensor, dim: Dimensions = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The maximum over dimensions; NaN wins; equal maxima share the gradient."""
-    return _into(_extremum(input, "maximum", dim if dim != () else None, keepdim, "amax"), out)
+    return _into(_extremum(input, "maximum", dim if dim != () else None, keepdim, "amax"), out, True)
 
 
 @operation("reduction")
 @remembered
 def amin(input: Tensor, dim: Dimensions = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The minimum over dimensions; NaN wins; equal minima share the gradient."""
-    return _into(_extremum(input, "minimum", dim if dim != () else None, keepdim, "amin"), out)
+    return _into(_extremum(input, "minimum", dim if dim != () else None, keepdim, "amin"), out, True)
 
 
 def _position(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> Tensor:
@@ -335,7 +342,7 @@ def _refuse_unordered(input: Tensor, title: str) -> None:
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The position of the first maximum: in the flattened tensor, or along a dimension."""
     _refuse_unordered(input, "argmax")
-    return _into(_position(input, "argmaximum", dim, keepdim, "argmax"), out)
+    return _into(_position(input, "argmaximum", dim, keepdim, "argmax"), out, True)
 
 
 @operation("reduction")
@@ -343,7 +350,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out:
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The position of the first minimum: in the flattened tensor, or along a dimension."""
     _refuse_unordered(input, "argmin")
-    return _into(_position(input, "argminimum", dim, keepdim, "argmin"), out)
+    return _into(_position(input, "argminimum", dim, keepdim, "argmin"), out, True)
 
 
 def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: str) -> Any:

@@ -367,7 +367,7 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
     place = clamp(((values - low) * bins / (high - low)).floor(), 0, bins - 1)
     place = where(inside, place, 0).to(int64)
     result = input.new_zeros(bins).index_add(0, place, inside.to(input.dtype))
-    return into(result, out)
+    return into(result, out, True)
 
 
 @operation("composite")

@@ -213,7 +213,7 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
             return _running_share(saved.unpack().to(wide), given, dim).to(own)
 
         attach(result, "LogcumsumexpBackward0", (input,), run_backward)
-    return into(result, out)
+    return into(result, out, True)
 
 
 def _running_share(input: Tensor, grad: Tensor, dim: int) -> Tensor:

@@ -112,7 +112,7 @@ def searchsorted(
             right or side == "right", kind, extra[0]._storage.value.numel if extra else None,
         )  # fmt: skip
         result = record(kernel, (edges, values, *extra), (), (values._layout.shape,))
-    return into(result, out)
+    return into(result, out, True)
 
 
 def _flat(input: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ def isin(
         one, ordered = one.to(kind), sort(other.reshape(-1).to(kind)).values
         place = searchsorted(ordered, one.contiguous()).clamp(max=ordered.numel() - 1)
         found = ordered[place] == one
-    return into(found.logical_not() if invert else found, out)
+    return into(found.logical_not() if invert else found, out, True)
 
 
 @operation("composite")
@@ -249,7 +249,7 @@ def _repeated(repeats: Tensor, size: int, total: int | None) -> Tensor:
 @operation("composite")
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Values in order along the first dimension."""
-    return into(sort(input, 0).values, out)
+    return into(sort(input, 0).values, out, True)
 
 
 def _runs(order: Tensor, fresh: Tensor, counted: bool, inverse: bool) -> tuple[Any, Any, Any]:

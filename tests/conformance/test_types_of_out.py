@@ -1,0 +1,88 @@
+"""Types of ``out``: what PyTorch converts a result into is taken, and what it refuses is refused, for every operation of the database."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from itertools import islice
+from typing import Any
+
+import pytest
+import webgpu_torch as ours
+from database import Missing, entries, our_function, torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from samples import SEED, Sample
+from translation import Untranslatable
+
+KINDS = ("float32", "float64", "float16", "int64", "uint8", "bool", "complex64")
+#: calls that end otherwise than PyTorch's, and why
+OTHERWISE = {
+    "abs": "real numbers, of which PyTorch refuses other types that it takes of complex ones",
+    "bernoulli": "PyTorch draws into out itself, which complex numbers are not drawn into",
+    "eye": "types of out that are chosen besides",
+    "lerp": "PyTorch converts its result where the weight is a number, and not where it is a tensor",
+    "nanmean": "sums of complex numbers, which PyTorch has not without NaN",
+    "nansum": "as nanmean",
+    "normal.number_mean": "numbers are drawn and then converted",
+    "std": "as nanmean",
+    "var": "as nanmean",
+    "cumprod": "complex results of which PyTorch drops the imaginary part",
+    "cumsum": "as cumprod",
+    "logsumexp": "as cumprod",
+    "gather": "the rule of complex numbers takes what the others refuse",
+    "scatter": "as gather",
+    "scatter_add": "as gather",
+    "scatter_reduce.mean": "as gather",
+    "scatter_reduce.sum": "as gather",
+    "mean": "as cumprod",
+    "nan_to_num": "as gather",
+}
+NAMES = sorted(
+    name for name, each in entries().items() if getattr(each, "supports_out", False) and name not in OTHERWISE
+)
+
+
+def refused(call: Any) -> Exception | None:
+    try:
+        call()
+    except (RuntimeError, TypeError) as error:
+        return error
+    return None
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(NAMES), st.sampled_from(["float32", "int64", "complex64", "bool"]), st.integers(0, 9))
+def test_some(name: str, kind: str, number: int) -> None:
+    entry = entries()[name]
+    if getattr(torch, kind) not in entry.supported_dtypes("cpu"):
+        return
+    torch.manual_seed(SEED)
+    random.seed(SEED)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            function = our_function(entry)
+            samples = list(islice(entry.sample_inputs_func(entry, "cpu", getattr(torch, kind), False), 10))
+            sample = Sample(entry, samples[number % len(samples)], "cpu")
+            sample.prepare()
+            expected = entry.op(*sample.arguments, **sample.sample.kwargs)
+        except (Missing, Untranslatable, RuntimeError, TypeError, ZeroDivisionError):
+            return
+        if not isinstance(expected, torch.Tensor):
+            return
+        for each in KINDS:
+            theirs = torch.zeros(expected.shape, dtype=getattr(torch, each))
+            found = ours.zeros(tuple(expected.shape), dtype=getattr(ours, each))
+            refusal = refused(lambda theirs=theirs: entry.op(*sample.arguments, **sample.sample.kwargs, out=theirs))
+            error = refused(
+                lambda found=found: sample.actual(lambda *given, **options: function(*given, **options, out=found))
+            )
+            assert (error is None) == (refusal is None), (each, error, refusal)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_complex_out_makes_nothing_complex(kind: str) -> None:
+    x = ours.rand(5, 5, 5)
+    found = refused(lambda: ours.logcumsumexp(x, 0, out=ours.zeros(5, 5, 5, dtype=getattr(ours, kind))))
+    assert (found is None) == (kind == "float32")
