@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import json
 import sys
@@ -21,7 +22,7 @@ class _Answer(Protocol):
 
     async def json(self) -> list[str]: ...
 
-    async def bytes(self) -> bytes: ...
+    async def bytes(self) -> builtins.bytes: ...
 
 
 def say(**message: object) -> None:
