@@ -483,7 +483,7 @@ class Engine:
                 except Exception:
                     pass
 
-    def _run_alone(self, tape: Tape, numbers: list[int], slots: Sequence[int], fuses: bool = True) -> dict[int, Any]:
+    def _run_alone(self, tape: Tape, numbers: list[int], slots: Sequence[int], fuses: bool = True) -> dict[int, object]:
         """Run some entries of a tape, and return the buffers of these slots."""
         scheduled = self._schedule(tape, numbers, slots, (), fuses)
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ir.dtypes import dtype
@@ -174,7 +174,7 @@ class Tape:
         self.entries, self.slots, self.leaves = [], [], {}
         self.failure = self.capture = None
 
-    def hold(self, slot: int, buffer: Any) -> None:
+    def hold(self, slot: int, buffer: object) -> None:
         """Give a slot the buffer that was computed for it, and its value, if somebody can reach that."""
         value = self.slots[slot]()
         leaf = Leaf(Value(None, None, 0) if value is None else value)  # type: ignore[arg-type]
@@ -185,7 +185,7 @@ class Tape:
             if value.place[0] is self:
                 value.place = NOWHERE
 
-    def remain(self, held: dict[int, Any], lost: Sequence[int], failure: BaseException) -> None:
+    def remain(self, held: Mapping[int, object], lost: Sequence[int], failure: BaseException) -> None:
         """Become what is left to run after a run that stopped.
 
         Args:
@@ -222,7 +222,7 @@ class Tape:
                 waiting += self.entries[number].operands
         return sorted(needed)
 
-    def buffers(self, slots: Sequence[int]) -> list[Any]:
+    def buffers(self, slots: Sequence[int]) -> list[object]:
         """Return the buffers of slots that came in or were computed.
 
         Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from ...ir.dtypes import float32, promote_types
@@ -170,7 +171,7 @@ def _logsumexp(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     return total if keepdim else total.reshape(reduced_shape(input._layout.shape, dims, False))
 
 
-def logcumsumexp_rule(function: Any, input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
+def logcumsumexp_rule(function: Callable[[Tensor, int], Tensor], input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
     """Running log-sums by doubling, on the branch of the logarithm that adding one element after the other ends on."""
     axis = wrap_dimension(dim, input.ndim)
     if not input.dtype.is_complex:

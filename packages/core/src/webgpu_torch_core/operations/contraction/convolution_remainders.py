@@ -80,7 +80,7 @@ def transposed_kernel(
     )  # fmt: skip
 
 
-def _quotient(remainder: Any, padding: int, stride: int) -> Any:
+def _quotient(remainder: ir.Expression, padding: int, stride: int) -> ir.Expression:
     """Return ``(remainder + padding) // stride``, as a sum where it is one."""
     whole, rest = divmod(padding, stride)
     if not rest:
