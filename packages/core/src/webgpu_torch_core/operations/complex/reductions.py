@@ -171,7 +171,9 @@ def _logsumexp(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
     return total if keepdim else total.reshape(reduced_shape(input._layout.shape, dims, False))
 
 
-def logcumsumexp_rule(function: Callable[[Tensor, int], Tensor], input: Tensor, dim: int, *, out: Tensor | None = None) -> Tensor:
+def logcumsumexp_rule(
+    function: Callable[[Tensor, int], Tensor], input: Tensor, dim: int, *, out: Tensor | None = None
+) -> Tensor:
     """Running log-sums by doubling, on the branch of the logarithm that adding one element after the other ends on."""
     axis = wrap_dimension(dim, input.ndim)
     if not input.dtype.is_complex:
