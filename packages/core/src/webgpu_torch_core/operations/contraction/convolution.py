@@ -235,7 +235,7 @@ def _gradient_by_remainder(grad: Tensor, weight: Tensor, window: Window, shape: 
         saved = grad._save(), weight._save()
         needs = grad.requires_grad, weight.requires_grad
 
-        def run_backward(second: Tensor) -> Any:
+        def run_backward(second: Tensor) -> tuple[Tensor | None, ...]:
             source, kernel_ = saved[0].unpack(), saved[1].unpack()
             second = second.to(kind)
             return (

@@ -16,10 +16,13 @@ from ..common import kernel_cache
 from ..movement.joining import clamped, element_index
 from .matrix_products import _accumulator
 
+#: stride, padding, dilation, groups and the output's sizes
+WindowKey = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int, tuple[int, ...]]
+
 
 @kernel_cache
 def weight_by_remainder_kernel(
-    weight: Layout, numel: int, kind: dtype, window: Any, shape: tuple[int, ...]
+    weight: Layout, numel: int, kind: dtype, window: WindowKey, shape: tuple[int, ...]
 ) -> Pointwise:
     """Return ``[g, remainders…, o, c, steps…]`` of a weight: the taps that positions of each remainder by the stride see."""
     stride, padding, _, groups, _ = window
@@ -43,7 +46,13 @@ def weight_by_remainder_kernel(
 
 @kernel_cache
 def transposed_kernel(
-    source: Layout, numel: int, weight: tuple[int, ...], kind: dtype, window: Any, shape: tuple[int, ...], result: dtype
+    source: Layout,
+    numel: int,
+    weight: tuple[int, ...],
+    kind: dtype,
+    window: WindowKey,
+    shape: tuple[int, ...],
+    result: dtype,
 ) -> Contraction:
     """Return the transposed convolution of [n, c, positions…], given its weight by remainder, into a whole number of strides.
 
