@@ -240,9 +240,12 @@ class Frame:
     def joined(self, side: Side, parts: dict[Expression, Node]) -> Node:
         """Write what computes one element of a side that is split from its parts and return it."""
         assert side.split is not None
-        return Lowering(self.module, lambda node, index: self.buffers.load_at(node, index), given=parts).value(
-            side.split.value
-        )
+
+        def leaf(node: Expression, index: Node | None) -> Node:
+            assert index is not None
+            return self.buffers.load_at(node, index)
+
+        return Lowering(self.module, leaf, given=parts).value(side.split.value)
 
     def _single(self, side: Side, node: Expression, index: Node) -> Node:
         """Return one element of a strided load; of a side that is read as vectors, it may be taken out of one."""

@@ -346,16 +346,20 @@ class ThreadBlock(StagedBlock):
 
     def __init__(self, frame: Frame, tile: Tile) -> None:
         self.frame, self.tile, self.body = frame, tile, frame.body
-        self.left = Loader(frame, frame.left, tile.m, tile, "left")
-        self.right = Loader(frame, frame.right, tile.n, tile, "right")
-        self.sums = ThreadSums(frame, tile, self.left, self.right)
+        self.loaders = (
+            Loader(frame, frame.left, tile.m, tile, "left"),
+            Loader(frame, frame.right, tile.n, tile, "right"),
+        )
+        self.left, self.right = self.loaders
+        self.sums = ThreadSums(frame, tile, *self.loaders)
 
     def declare(self) -> None:
         self.sums.clear(locate(self.body, self.tile))
         if self.tile.slices > 1:
             self.slice = self.body.let("slice", THREAD // fixed(self.tile.sharing))
             first = self.body.let("slice_first", self.slice * fixed(self.tile.k // self.tile.slices))
-            self.left.first = self.right.first = first
+            for each in self.loaders:
+                each.first = first
 
     def multiply(self, stage: Node | None) -> None:
         self.sums.multiply(stage)

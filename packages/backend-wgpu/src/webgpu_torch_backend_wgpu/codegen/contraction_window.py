@@ -31,7 +31,8 @@ def split_value(value: Expression, rows: frozenset[int], depths: frozenset[int])
     def sorted_sum(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
         changed = make(node.step, arguments, node.payload, node.dtype)
         if changed.step == "select":
-            return _chosen(*arguments, (rows, depths))
+            condition, yes, no = arguments
+            return _chosen(condition, yes, no, (rows, depths))
         return _sorted(changed, rows, depths) if changed.dtype is int32 and changed.step in _ADDITIVE else None
 
     changed = rewrite(value, sorted_sum)
