@@ -10,7 +10,7 @@ from typing import Any
 from webgpu_torch_core import Tensor, is_autocast_enabled
 from webgpu_torch_core.autograd import Function
 
-from ._ops.implementations import operation
+from ._ops.implementations import operation as _operation
 
 #: Keys under which PyTorch looks for an operation's function, whatever the device of its arguments.
 _COMPOSED = ("CompositeExplicitAutograd", "CompositeImplicitAutograd", "CompositeExplicitAutogradNonFunctional")
@@ -246,7 +246,7 @@ class Namespace:
         if name.startswith("__"):
             raise AttributeError(name)
         if self._path == "aten" and f"aten::{name}" not in _operations:
-            found = operation(name)
+            found = _operation(name)
             if found is None:
                 raise AttributeError(f"'torch.ops.aten' has no operation '{name}'")
             return found
