@@ -72,9 +72,9 @@ class Clock(Observer):
 
     seconds = 0.0
 
-    def run(self, device: Any, plan: Any, externals: Any, parameters: Any) -> None:
+    def advance(self, device: Any, run: Any) -> None:
         """Run a plan and time its kernels."""
-        device.run_timed(plan, externals, parameters, self.add)
+        device.advance_timed(run, self.add)
 
     def add(self, name: str, seconds: float, clock: str) -> None:
         """Add a kernel's time."""

@@ -108,8 +108,10 @@ _SHARES = {
 }  # fmt: skip
 _BY_BLOCK = {(each.block, each.stages, each.slices): found for each, found in _SHARES.items()}
 #: the share of its rate that a unit reaches with one block, and where each thread has many sums that are not split or threads
-#: share these; with more blocks it reaches all of it
-_ALONE, _ALONE_WITH_MANY = 0.68, 0.9
+#: share these, if enough threads hide each other's waiting and if not; with more blocks it reaches all of it
+_ALONE, _ALONE_WITH_MANY, _ALONE_WITH_FEW_THREADS = 0.68, 0.9, 0.5
+#: threads that hide each other's waiting
+_ENOUGH_THREADS = 128
 #: by which power of the share of a thread's sums that are computed the rate falls: what it reads is of use for fewer
 _FEWER = 0.25
 #: sums of a thread that are many, and of all threads of a unit at once
@@ -179,7 +181,8 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
     reached = rows_reached(m, tile.m, tile.rows) * rows_reached(n, tile.n, tile.columns)
     work = 2 * reached / (share * (reached / sums) ** _FEWER) + elements * computing
     rate = facts.flops * 2 * sums / work
-    return blocks_seconds(kernel, tile, facts, rate, lead, _ALONE_WITH_MANY if many else _ALONE, together)
+    waiting = _ALONE_WITH_MANY if tile.threads >= _ENOUGH_THREADS else _ALONE_WITH_FEW_THREADS
+    return blocks_seconds(kernel, tile, facts, rate, lead, waiting if many else _ALONE, together)
 
 
 #: writes what is done with neighbouring columns of the result: ``write(row, column, values)``
