@@ -472,4 +472,4 @@ class _Trace:
         return made
 
 
-__all__ = ["Operand", "Recipe", "Unknown", "passes"]
+__all__ = ["Backward", "Forward", "Operand", "Pending", "Place", "Recipe", "Unknown", "arranged", "passes"]
