@@ -23,8 +23,8 @@ os.environ.setdefault("WEBGPU_TORCH_CPU_JIT", "0")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# A change is judged by cases that are the same before and after it; the slow run, and any other, draws new ones.
-settings.register_profile("repeatable", derandomize=True, database=None)
+# A change is judged by cases that are the same before and after it, and not by many; the slow run, and any other, draws new ones.
+settings.register_profile("repeatable", derandomize=True, database=None, max_examples=40)
 
 #: of more cases of a file on a GPU than these, one of so many runs at once, and all in the slow run
 FEW = 6

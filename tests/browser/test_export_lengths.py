@@ -58,6 +58,7 @@ def test_inputs_are_filled_up_and_outputs_cut(engine, lengths, sizes, dtype, dat
             close(found[name], expected, 0.0)
 
 
+@pytest.mark.slow
 def test_a_language_model_of_any_length(engine):
     """A causal model needs no mask: every length gives what the model gives of it."""
     torch.manual_seed(0)

@@ -95,6 +95,7 @@ def heavy(kind: str, shape: tuple[int, ...], generator: Any) -> Any:
     st.sampled_from(["normal", "tails", "columns"]), st.sampled_from(["llama", "qwen3", "gemma2", "olmo2"]),
     st.sampled_from([1, 2, 6]), st.booleans(), st.integers(0, 1000),
 )  # fmt: skip
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 def test_logits_of_weights_that_lie_far_out(kind: str, family: str, layers: int, is_tied: bool, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
