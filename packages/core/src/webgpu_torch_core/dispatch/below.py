@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias
 
 from ..record.context import context
@@ -27,22 +28,6 @@ class Answering(Protocol):
 
 #: what :attr:`Below.answer` returns for calls that are no operation, such as the reading of a size
 UNANSWERED = object()
-
-
-class _DisabledDispatch:
-    """What a class has as ``__torch_dispatch__`` whose operations are computed, as :class:`torch.Tensor`."""
-
-    __name__ = "_disabled_torch_dispatch_impl"
-
-    def __call__(self, func: Callable[..., object], types: Value, args: Value = (), kwargs: Value = None) -> Value:
-        """Call the operation, past all classes."""
-        del types
-        with DisableTorchDispatch():
-            return func(*args, **(kwargs or {}))
-
-
-disabled_dispatch = _DisabledDispatch()
-Tensor.__torch_dispatch__ = disabled_dispatch  # type: ignore[attr-defined]
 
 
 class Below:
@@ -90,6 +75,24 @@ class DisableTorchDispatch:
         _state.off, _state.modes = self._before.pop()
 
 
+class Disabled:
+    """What a class has as a handler that leaves calls to what is called, in a region where no class is asked."""
+
+    def __init__(self, name: str, region: Callable[[], AbstractContextManager[None]]) -> None:
+        self.__name__ = name
+        self._region = region
+
+    def __call__(self, func: Callable[..., object], types: Value, args: Value = (), kwargs: Value = None) -> Value:
+        """Call the function, past all classes."""
+        del types
+        with self._region():
+            return func(*args, **(kwargs or {}))
+
+
+disabled_dispatch = Disabled("_disabled_torch_dispatch_impl", DisableTorchDispatch)
+Tensor.__torch_dispatch__ = disabled_dispatch  # type: ignore[attr-defined]
+
+
 class EnableReentrantDispatch:
     """A region inside of a handler in which gradients are recorded as they were where the operation was called."""
 
@@ -111,7 +114,7 @@ def answers(kind: type) -> bool:
     if handler is disabled_dispatch or handler is None:
         return False
     # PyTorch's own tensors, to be converted here, have one too.
-    return getattr(handler, "__name__", "") != "_disabled_torch_dispatch_impl"
+    return getattr(handler, "__name__", "") != disabled_dispatch.__name__
 
 
 def notice_answering(kind: type) -> bool:
@@ -145,17 +148,22 @@ def dispatch_modes() -> list[Answering]:
     return list(_state.modes)
 
 
+def insert(value: object, found: list[Any]) -> None:
+    """Add what is the first of its class: subclasses before their superclasses, else from left to right."""
+    kind = type(value)
+    if all(type(other) is not kind for other in found):
+        place = next((index for index, other in enumerate(found) if issubclass(kind, type(other))), len(found))
+        found.insert(place, value)
+
+
 def holders(values: Iterable[object]) -> list[Tensor]:
-    """Return one tensor, of any shape, of each class that answers: subclasses before their superclasses, else from left to right."""
+    """Return one tensor, of any shape, of each class that answers, in the order of :func:`insert`."""
     found: list[Tensor] = []
     if not _state.off and Below.lasting:
         for value in values:
             kind = type(value)
-            if kind is Tensor or not isinstance(value, Tensor) or not answers(kind):
-                continue
-            if all(type(other) is not kind for other in found):
-                place = next((index for index, other in enumerate(found) if issubclass(kind, type(other))), len(found))
-                found.insert(place, value)
+            if kind is not Tensor and isinstance(value, Tensor) and answers(kind):
+                insert(value, found)
     return found
 
 
@@ -165,37 +173,40 @@ def ask(operation: Value, found: Sequence[Tensor], args: Value, kwargs: Value) -
     Raises:
         TypeError: nobody answered.
     """
-    types = tuple(type(each) for each in found)
     saved = context.enabled
     _state.recorded.append(saved)
     # What holds plain tensors only may record their gradients itself; other tensors get theirs afterwards.
     context.enabled = saved and not found
     try:
-        return _first_answer(operation, found, types, args, kwargs)
+        return first_answer("__torch_dispatch__", "torch.ops.{}".format, _state.modes, operation, found, args, kwargs)
     finally:
         context.enabled = saved
         _state.recorded.pop()
 
 
-def _first_answer(
-    operation: Value, found: Sequence[Tensor], types: tuple[type, ...], args: Value, kwargs: Value
-) -> Value:
-    modes = _state.modes
+def first_answer(
+    handler: str, named: Callable[[Value], str], modes: list[Any], call: Value, found: Sequence[Any], args: Value, kwargs: Value
+) -> Value:  # fmt: skip
+    """Return the first answer of a thread's innermost mode, closed meanwhile, and of objects whose classes have a handler.
+
+    Raises:
+        TypeError: nobody answered; ``named`` returns what was called.
+    """
+    types = tuple(type(each) for each in found)
     if modes:
         mode = modes.pop()
         try:
-            result = mode.__torch_dispatch__(operation, types, args, kwargs)
+            result = getattr(mode, handler)(call, types, args, kwargs)
         finally:
             modes.append(mode)
         if result is not NotImplemented:
             return result
     for each in found:
-        kind: Any = type(each)
-        result = kind.__torch_dispatch__(operation, types, args, kwargs)
+        result = getattr(each, handler)(call, types, args, kwargs)
         if result is not NotImplemented:
             return result
     asked = "".join(f"\n  - mode object {each!r}" for each in modes[-1:])
     asked += "".join(f"\n  - tensor subclass {each!r}" for each in types)
     raise TypeError(
-        f"Multiple dispatch failed for 'torch.ops.{operation}'; all __torch_dispatch__ handlers returned NotImplemented:\n{asked}"
+        f"Multiple dispatch failed for '{named(call)}'; all {handler} handlers returned NotImplemented:\n{asked}"
     )

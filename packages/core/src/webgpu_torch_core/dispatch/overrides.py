@@ -15,7 +15,7 @@ from ..record.context import context
 from ..tensors.tensor import Tensor
 from .argument_types import options_of, overloads_of
 from .autocast import follows_rule
-from .below import UNANSWERED, Below, notice_answering
+from .below import UNANSWERED, Below, Disabled, first_answer, insert, notice_answering
 from .deprecated_overloads import modern_arguments
 from .direct import DIRECT, PLAIN
 from .numpy_names import other_names
@@ -59,21 +59,6 @@ class _State(threading.local):
 _state = _State()
 
 
-class _DisabledImplementation:
-    """What a class sets as ``__torch_function__`` to override nothing, as ``torch.nn.Parameter`` does."""
-
-    __name__ = "_disabled_torch_function_impl"
-
-    def __call__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call the function with overriding by classes switched off."""
-        del types
-        with DisableTorchFunctionSubclass():
-            return func(*args, **(kwargs or {}))
-
-
-disabled_implementation = _DisabledImplementation()
-
-
 class DisableTorchFunctionSubclass:
     """A region in which classes override nothing; modes still do."""
 
@@ -86,6 +71,10 @@ class DisableTorchFunctionSubclass:
 
     def __exit__(self, *_: object) -> None:
         _state.subclasses_off = self._before.pop()
+
+
+#: what a class sets as ``__torch_function__`` to override nothing, as ``torch.nn.Parameter`` does
+disabled_implementation = Disabled("_disabled_torch_function_impl", DisableTorchFunctionSubclass)
 
 
 class DisableTorchFunction:
@@ -186,11 +175,11 @@ def _overrides(kind: type) -> bool:
     function = getattr(handler, "__func__", handler)
     # PyTorch's own tensors and parameters, to be converted here, have handlers too: they would hand the call back.
     name, module = getattr(function, "__name__", ""), getattr(function, "__module__", "")
-    return name != "_disabled_torch_function_impl" and module != "torch._tensor"
+    return name != disabled_implementation.__name__ and module != "torch._tensor"
 
 
 def _overloaded(values: Iterable[Any], found: list[Any], plain: bool = False, nested: bool = True) -> list[Any]:
-    """Collect one argument of each overriding type: subclasses before their superclasses, else from left to right."""
+    """Collect one argument of each overriding type, in the order of :func:`.below.insert`."""
     for each in values:
         kind = type(each)
         if kind in _NEVER and not (plain and kind is Tensor):
@@ -198,9 +187,8 @@ def _overloaded(values: Iterable[Any], found: list[Any], plain: bool = False, ne
         if kind is list or kind is tuple:
             if nested and each and type(each[0]) not in (int, float, str):
                 _overloaded(each, found, plain, False)
-        elif _overrides(kind) and all(type(other) is not kind for other in found):
-            place = next((index for index, other in enumerate(found) if issubclass(kind, type(other))), len(found))
-            found.insert(place, each)
+        elif _overrides(kind):
+            insert(each, found)
     return found
 
 
@@ -381,26 +369,11 @@ def _ask(call: Any, found: Sequence[Any], args: Any, kwargs: Any) -> Any:
     Raises:
         TypeError: nobody answered.
     """
-    types = tuple(type(each) for each in found)
-    modes = _state.modes
-    if modes:
-        mode = modes.pop()
-        try:
-            result = mode.__torch_function__(call, types, args, kwargs)
-        finally:
-            modes.append(mode)
-        if result is not NotImplemented:
-            return result
-    for each in found:
-        result = each.__torch_function__(call, types, args, kwargs)
-        if result is not NotImplemented:
-            return result
-    asked = "".join(f"\n  - mode object {each!r}" for each in modes[-1:])
-    asked += "".join(f"\n  - tensor subclass {each!r}" for each in types)
-    raise TypeError(
-        f"Multiple dispatch failed for '{resolve_name(call) or getattr(call, '__name__', call)}'; all __torch_function__ "
-        f"handlers returned NotImplemented:\n{asked}"
-    )
+    return first_answer("__torch_function__", _name_of, _state.modes, call, found, args, kwargs)
+
+
+def _name_of(call: Any) -> str:
+    return resolve_name(call) or getattr(call, "__name__", call)
 
 
 def default_handler(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
