@@ -20,13 +20,6 @@ from ..reduction.reductions import restore
 from .views import as_complex, complex_view, conj, part, view_as_real
 
 
-def _into(result: Tensor, out: Tensor | None) -> Tensor:
-    if out is None:
-        return result
-
-    return finish_out(result, out)
-
-
 def sum_rule(
     function: Any,
     input: Tensor,
@@ -44,7 +37,7 @@ def sum_rule(
     dims = as_dimensions(dim, source.ndim)
     floats = view_as_real(source)
     result = function(floats, dims, keepdim) if dims else floats.clone()
-    return _into(complex_view(result), out)
+    return finish_out(complex_view(result), out)
 
 
 def all_rule(function: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -61,8 +54,8 @@ def cumsum_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, ou
     source = as_complex(input if dtype is None else input.to(dtype))
     if source.ndim == 0:
         wrap_dimension(dim, 0)
-        return _into(source.clone(), out)
-    return _into(complex_view(function(view_as_real(source), wrap_dimension(dim, source.ndim))), out)
+        return finish_out(source.clone(), out)
+    return finish_out(complex_view(function(view_as_real(source), wrap_dimension(dim, source.ndim))), out)
 
 
 def _line(input: Tensor, dims: tuple[int, ...]) -> Tensor:
@@ -89,7 +82,7 @@ def prod_rule(
         product = line.narrow(-1, 0, half) * line.narrow(-1, half, half)
         rest = line.narrow(-1, 2 * half, line.shape[-1] - 2 * half)
         line = _cat(product, rest) if rest.shape[-1] else product
-    return _into(_own(line, line.reshape(reduced_shape(source._layout.shape, dims, keepdim))), out)
+    return finish_out(_own(line, line.reshape(reduced_shape(source._layout.shape, dims, keepdim))), out)
 
 
 def _cat(*pieces: Tensor) -> Tensor:
@@ -101,14 +94,14 @@ def cumprod_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, o
     source = as_complex(input if dtype is None else input.to(dtype))
     axis = wrap_dimension(dim, source.ndim)
     if source.ndim == 0 or not source.numel():
-        return _into(row_major(source.clone()), out)
+        return finish_out(row_major(source.clone()), out)
     line = source.movedim(axis, -1)
     step, count = 1, line.shape[-1]
     while step < count:
         moved = line.narrow(-1, step, count - step) * line.narrow(-1, 0, count - step)
         line = _cat(line.narrow(-1, 0, step), moved)
         step *= 2
-    return _into(_own(line, line.movedim(-1, axis)), out)
+    return finish_out(_own(line, line.movedim(-1, axis)), out)
 
 
 def _own(line: Tensor, shown: Tensor) -> Tensor:
@@ -157,7 +150,7 @@ def logsumexp_rule(function: Any, input: Tensor, dim: Any, keepdim: bool = False
             return full[0] * conj(e.exp(given - full[1]))
 
         attach(result, "LogsumexpBackward0", (source,), run_backward)
-    return _into(result, out)
+    return finish_out(result, out)
 
 
 def _logsumexp(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
@@ -180,7 +173,7 @@ def logcumsumexp_rule(
         # Of complex numbers is only what the result is to be written into.
         return into(function(input, dim), out, True)
     if input.ndim == 0 or not input.numel():
-        return _into(row_major(input.clone()), out)
+        return finish_out(row_major(input.clone()), out)
     # The sum starts with the logarithm of zero, whose angle is lost.
     source = line = e.logaddexp(input.movedim(axis, -1), input.new_full((), complex(-math.inf, 0.0)))
     step, count = 1, line.shape[-1]
@@ -190,7 +183,7 @@ def logcumsumexp_rule(
         step *= 2
     turns = _full_turns(source.detach(), line.detach())
     result = line + turns * complex(0.0, 2.0 * math.pi)
-    return _into(_own(result, result.movedim(-1, axis)), out)
+    return finish_out(_own(result, result.movedim(-1, axis)), out)
 
 
 def _turns(angle: Tensor) -> Tensor:

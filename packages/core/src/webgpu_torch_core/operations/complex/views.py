@@ -14,7 +14,6 @@ from .. import elementwise as e
 from ..common import attach, require_tensor, type_title
 from ..creation.factories import ones_like
 from ..elementwise.call import default_float, finish_out
-from ..elementwise.overloads import _out
 from ..in_place.writing import make_in_place
 from ..movement.views import make_view, transpose
 from .interleaving import ZERO, join
@@ -277,7 +276,7 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     # A circle: that module imports this one.
     from .arithmetic import angle_of
 
-    return _out(angle_of(input), out)
+    return finish_out(angle_of(input), out)
 
 
 @operation("elementwise")
@@ -289,7 +288,7 @@ def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     # A circle: that module imports this one.
     from .arithmetic import sgn_of
 
-    return _out(sgn_of(input), out, True)
+    return finish_out(sgn_of(input), out, exact=True)
 
 
 def _in_place() -> None:

@@ -150,7 +150,7 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     if shared and needs_gradient(input) and (1 in result.shape[-2:] or not result.numel()):
         # PyTorch folds the batch into columns: a view of the transposed product, not copied where it is row-major.
         result = no_view(result.transpose(-2, -1)).transpose(-2, -1)
-    return result if out is None else _into(result, out)
+    return finish_out(result, out, exact=True)
 
 
 def matrix_product(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
@@ -214,10 +214,6 @@ def _in_batches(input: Tensor, other: Tensor) -> bool:
     shape, strides = larger._layout.shape, larger._layout.strides
     rows = range(larger.ndim - 2)
     return larger.numel() > 0 and any(strides[each] != strides[each + 1] * shape[each + 1] for each in rows)
-
-
-def _into(result: Tensor, out: Tensor) -> Tensor:
-    return finish_out(result, out, exact=True)
 
 
 def _expect(name: str, value: Tensor, ndim: int, position: str) -> None:
@@ -295,7 +291,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         if each.ndim != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {each.ndim}-D")
     result = input.unsqueeze(1) * vec2.unsqueeze(0)
-    return result if out is None else _into(result, out)
+    return finish_out(result, out, exact=True)
 
 
 @operation("contraction", title="AddmmBackward0")
@@ -365,7 +361,7 @@ def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, ou
         result = attach_zeros(scaled.to(left.dtype), "AddmmBackward0", (input,))
     else:
         result = (scaled + (input if beta == 1 else input.to(scaled.dtype) * beta)).to(left.dtype)
-    return result if out is None else _into(result, out)
+    return finish_out(result, out, exact=True)
 
 
 @operation("contraction", namespace="functional", method=False)
@@ -375,7 +371,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if bias is None:
         return matmul(input, weight.t(), out=out)
     result = (matrix_product(input, weight.t(), wide=True) + bias).to(input.dtype)
-    return result if out is None else _into(result, out)
+    return finish_out(result, out, exact=True)
 
 
 Tensor.__matmul__ = lambda self, other: self.matmul(other)  # type: ignore[attr-defined]

@@ -470,19 +470,19 @@ def _require_tensor(function: str, name: str, position: int, value: Any) -> None
     raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}")
 
 
-def finish_out(result: Tensor, out: Tensor, operands: tuple[object, ...] = (), exact: bool = False) -> Tensor:
-    """Write a result into the caller's ``out`` tensor and return that; operands may be ``out`` itself, and no other part of it.
+def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] = (), exact: bool = False) -> Tensor:
+    """Return a result; where ``out`` is given, written into it: operands may be ``out`` itself, and no other part of it.
 
     Raises:
         RuntimeError: the result's type cannot be cast to that of ``out`` (``exact``: is another), or gradients are recorded.
     """
+    if out is None:
+        return result
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
     place = (out._layout.offset, out._layout.numel)
-    check_apart(
-        out,
-        *(each for each in operands if isinstance(each, Tensor) and (each._layout.offset, each._layout.numel) != place),
-    )
+    tensors = (each for each in operands if isinstance(each, Tensor))
+    check_apart(out, *(each for each in tensors if (each._layout.offset, each._layout.numel) != place))
     if recording.enabled and (out.requires_grad or result.requires_grad):
         raise RuntimeError(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."

@@ -34,31 +34,27 @@ if TYPE_CHECKING:
     _Limit = Tensor | Number | None
 
 
-def _out(result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
-    return result if out is None else finish_out(result, out, exact=exact)
-
-
 @operation("elementwise", aliases=("divide",))
 def div(
     input: Tensor | Number, other: Tensor | Number, *, rounding_mode: str | None = None, out: Tensor | None = None
 ) -> Tensor:
     """``input / other``; ``rounding_mode`` 'floor' or 'trunc' rounds the quotient."""
     if rounding_mode is None:
-        return _out(e.true_divide_(input, other), out)
+        return finish_out(e.true_divide_(input, other), out)
     if rounding_mode == "floor":
-        return _out(e.divide_floor(input, other), out)
+        return finish_out(e.divide_floor(input, other), out)
     if rounding_mode == "trunc":
         if (is_half(input) or is_half(other)) and isinstance(other, Tensor) and other.ndim:
             # The quotient rounds to its own type first, as PyTorch's does where the divisor is not one number.
-            return _out(e.true_divide_(input, other).trunc(), out)
-        return _out(e.divide_trunc(input, other), out)
+            return finish_out(e.true_divide_(input, other).trunc(), out)
+        return finish_out(e.divide_trunc(input, other), out)
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
 
 
 @operation("elementwise")
 def true_divide(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input / other``."""
-    return _out(e.true_divide_(input, other), out)
+    return finish_out(e.true_divide_(input, other), out)
 
 
 @operation("elementwise")
@@ -123,15 +119,15 @@ def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) 
             check_number(exponent, kind)
         simple = _SIMPLE_POWERS.get(float(exponent))
         if simple is not None and input.dtype.category == 2 and kind is input.dtype:
-            return _out(_simple_power(simple, input, exponent), out)
+            return finish_out(_simple_power(simple, input, exponent), out)
         if exponent == 0:
             shape, given = input._layout.shape, input.dtype
             ones = laid_out(filled(shape, 1, kind, input.device), result_layout((input,), shape))
             if needs_gradient(input):
                 # One whatever the input, NaN included.
                 ones = attach(ones, "PowBackward0", (input,), lambda grad: grad.new_zeros(shape, dtype=given))
-            return _out(ones, out)
-    return _out(e.power_(input, exponent), out)
+            return finish_out(ones, out)
+    return finish_out(e.power_(input, exponent), out)
 
 
 def _times_power_of_two(input: Tensor, other: Tensor) -> Tensor:
@@ -158,7 +154,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     require_tensor("ldexp", "other", 2, other)
     kind = result_type(input, other)
     if kind.category == 3:
-        return _out(_times_power_of_two(input, other), out)
+        return finish_out(_times_power_of_two(input, other), out)
     result = _times_power_of_two(input.detach(), other.detach())
     if needs_gradient(input, other):
         base, exponent = (each.to(result.dtype).expand(result.shape) for each in (input, other))
@@ -170,7 +166,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
             return first, None if kept is None else grad * kept.unpack() * math.log(2.0)
 
         attach(result, "LdexpBackward0", (base, exponent), run_backward)
-    return _out(result, out)
+    return finish_out(result, out)
 
 
 @operation("elementwise")
@@ -179,7 +175,7 @@ def float_power(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None 
     kind, number = (complex128, complex) if involves_complex((input, exponent)) else (float64, float)
     base = input.to(kind) if isinstance(input, Tensor) else number(input)
     power = exponent.to(kind) if isinstance(exponent, Tensor) else number(exponent)
-    return _out(pow(base, power), out, True)
+    return finish_out(pow(base, power), out, exact=True)
 
 
 def _both_alike(low: _Limit, high: _Limit) -> tuple[_Limit, _Limit]:
@@ -215,10 +211,10 @@ def clamp(
         raise NotImplementedError("clamp is not supported for complex types")
     _check_limits(input, min, max)
     if max is None:
-        return _out(e.clamp_low(input, min), out)
+        return finish_out(e.clamp_low(input, min), out)
     if min is None:
-        return _out(e.clamp_high(input, max), out)
-    return _out(e.clamp_both(input, min, max), out)
+        return finish_out(e.clamp_high(input, max), out)
+    return finish_out(e.clamp_both(input, min, max), out)
 
 
 @operation("elementwise")
@@ -226,7 +222,7 @@ def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None)
     """``max(input, min)``."""
     require_tensor("clamp_min", "input", 1, input)
     _check_limits(input, min)
-    return _out(e.clamp_low(input, min), out)
+    return finish_out(e.clamp_low(input, min), out)
 
 
 @operation("elementwise")
@@ -234,15 +230,15 @@ def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None)
     """``min(input, max)``."""
     require_tensor("clamp_max", "input", 1, input)
     _check_limits(input, max)
-    return _out(e.clamp_high(input, max), out)
+    return finish_out(e.clamp_high(input, max), out)
 
 
 @operation("elementwise")
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     """The nearest integer (or multiple of ``10**-decimals``), ties to even."""
     if decimals == 0:
-        return _out(e.round_(input), out, True)
-    return _out(e.round_decimals_(input, scale=10.0**decimals), out, True)
+        return finish_out(e.round_(input), out, exact=True)
+    return finish_out(e.round_decimals_(input, scale=10.0**decimals), out, exact=True)
 
 
 def _c_name(tensor: Tensor) -> str:
@@ -272,15 +268,15 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
     if input.dtype.category < 2:
         form = "tensor" if isinstance(weight, Tensor) else "scalar"
         raise NotImplementedError(f"\"lerp_kernel_{form}\" not implemented for '{type_title(input)}'")
-    return _out(e.lerp_tensor_(input, end, weight), out)
+    return finish_out(e.lerp_tensor_(input, end, weight), out)
 
 
 @operation("elementwise", aliases=("special_logit",))
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """``log(input / (1 - input))``, the input limited to ``[eps, 1 - eps]`` where ``eps`` is given and not negative."""
     if eps is None or eps < 0.0:
-        return _out(e.logit_(input), out)
-    return _out(e.limited_logit_(input, low=eps, high=1.0 - eps), out)
+        return finish_out(e.logit_(input), out)
+    return finish_out(e.limited_logit_(input, low=eps, high=1.0 - eps), out)
 
 
 @operation("elementwise", method=False)
@@ -298,7 +294,7 @@ def where(
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype!r}"
         )
-    return _out(_where(condition, input, other), out, True)
+    return finish_out(_where(condition, input, other), out, exact=True)
 
 
 def _where(condition: Tensor, input: Any, other: Any) -> Tensor:
@@ -410,7 +406,7 @@ def nan_to_num(
 ) -> Tensor:
     """NaN and infinities replaced by numbers, in each part of complex ones."""
     if input.dtype.category < 2 or not input.numel():
-        return _out(input.clone(), out, True)
+        return finish_out(input.clone(), out, exact=True)
     high = input.dtype.maximum if posinf is None else posinf
     low = input.dtype.minimum if neginf is None else neginf
     nan = 0.0 if nan is None else nan
@@ -423,7 +419,7 @@ def nan_to_num(
         # A product, as PyTorch's, so that NaN passes everywhere.
         slope = lambda grad: grad * e.isfinite(saved.unpack()).to(grad.dtype)  # noqa: E731
         result = attach(result, "NanToNumBackward0", (input,), slope)
-    return _out(result, out, True)
+    return finish_out(result, out, exact=True)
 
 
 for _name in (

@@ -23,10 +23,6 @@ if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
 
 
-def _out(result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
-    return result if out is None else finish_out(result, out, exact=exact)
-
-
 @operation("elementwise")
 def nextafter(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The next number that the element type has, after ``input`` towards ``other``."""
@@ -74,7 +70,7 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
     require_tensor("heaviside", "values", 2, values)
     if input.dtype is not values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    return _out(e.heaviside_(input, values), out, True)
+    return finish_out(e.heaviside_(input, values), out, exact=True)
 
 
 def _require_integers(name: str, *operands: Any) -> None:
@@ -94,7 +90,7 @@ def gcd(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         NotImplementedError: the operands are no integers.
     """
     _require_integers("gcd", input, other)
-    return _out(e.gcd_(input, other), out)
+    return finish_out(e.gcd_(input, other), out)
 
 
 @operation("elementwise")
@@ -105,7 +101,7 @@ def lcm(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         NotImplementedError: the operands are no integers.
     """
     _require_integers("lcm", input, other)
-    return _out(e.lcm_(input, other), out)
+    return finish_out(e.lcm_(input, other), out)
 
 
 @operation("elementwise")
@@ -132,7 +128,7 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    return _out(e.digamma(input) if n == 0 else e.polygamma_(input, order=(int(n),)), out)
+    return finish_out(e.digamma(input) if n == 0 else e.polygamma_(input, order=(int(n),)), out)
 
 
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
@@ -156,7 +152,7 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     total = e.lgamma(base)
     for index in range(1, p):
         total = total + e.lgamma(base - index / 2)
-    return _out(total + p * (p - 1) / 4 * math.log(math.pi), out)
+    return finish_out(total + p * (p - 1) / 4 * math.log(math.pi), out)
 
 
 for _name in ("heaviside", "gcd", "lcm", "mvlgamma"):
@@ -170,8 +166,8 @@ Tensor.polygamma_ = make_in_place(_polygamma_method, "polygamma_")  # type: igno
 def _polynomial(name: str, core: Any, doc: str) -> None:
     def function(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         if isinstance(n, Tensor):
-            return _out(core(input, n), out)
-        return _out(core(input, n, degree=(int(n),)), out)
+            return finish_out(core(input, n), out)
+        return finish_out(core(input, n, degree=(int(n),)), out)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{doc} A tensor of degrees may hold degrees up to {LARGEST_DEGREE} (NaN for higher ones)."
