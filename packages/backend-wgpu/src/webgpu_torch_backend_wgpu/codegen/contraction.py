@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import Contraction
@@ -68,16 +69,17 @@ class Side:
         leaves = [node.step for node in topological(value)]
         self.strided = not {"load_at", "coordinate"} & set(leaves)
         self.loads = [node for node in loads_of(value) if node.step == "load"]
-        #: the value split by what changes with what, where it is read at computed places only
-        self.split: Split | None = None
-        if not self.strided and not self.loads:
-            own, depths = (
-                {first + each for each in range(len(sizes))} for first, sizes in (self.spans[group], self.spans["k"])
-            )
-            self.split = split_value(value, frozenset(own | set(range(len(kernel.batch)))), frozenset(depths))
         self.axis = self._axis()
         self.lanes = lanes if self.strided and self._vectors(self.axis, lanes) else 1
         self.folds = 1
+
+    @cached_property
+    def split(self) -> Split | None:
+        """The value split by what changes with what, where it is read at computed places only."""
+        if self.strided or self.loads:
+            return None
+        own, depths = (range(first, first + len(sizes)) for first, sizes in (self.spans[self.group], self.spans["k"]))
+        return split_value(self.value, frozenset([*range(len(self.kernel.batch)), *own]), frozenset(depths))
 
     def stride(self, node: Expression, group: str) -> int | None:
         """Return the stride of a load along the flat index of a group."""
