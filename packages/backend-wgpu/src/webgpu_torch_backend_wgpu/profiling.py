@@ -50,8 +50,7 @@ class Profiler:
 
 
 def _line(kernel: Kernel, name: str, workgroups: tuple[int, int, int], seconds: float) -> str:
-    moved = sum(each.numel * each.dtype.itemsize for each in (*kernel.operands, *kernel.outputs))
-    rate = f"{moved / seconds / 1e9:8.1f} GB/s" if seconds > 0 else ""
+    rate = f"{kernel.nbytes() / seconds / 1e9:8.1f} GB/s" if seconds > 0 else ""
     if kernel.form == "contraction" and seconds > 0:
         rate = f"{2 * kernel.elements() / seconds / 1e9:8.1f} GFLOP/s"
     return f"webgpu: {name:40} {kernel.form:12} workgroups {workgroups} {seconds * 1e6:9.1f} µs {rate}"

@@ -37,8 +37,9 @@ def has_few_channels(kernel: Contraction) -> bool:
 def each_seconds(kernel: Contraction, plan: None, facts: Facts) -> float:
     """Return an estimate of the time that a thread for each result takes."""
     results, k = number_of_elements(kernel.batch + kernel.m + kernel.n), number_of_elements(kernel.k)
-    moved = sum(each.numel * each.dtype.itemsize for each in (*kernel.operands, *kernel.outputs))
-    return max(moved / (facts.bandwidth * _BANDWIDTH), max(results, facts.threads) * k * _OPERATIONS / facts.flops)
+    return max(
+        kernel.nbytes() / (facts.bandwidth * _BANDWIDTH), max(results, facts.threads) * k * _OPERATIONS / facts.flops
+    )
 
 
 def generate_each(kernel: Contraction, capabilities: Capabilities) -> Program:

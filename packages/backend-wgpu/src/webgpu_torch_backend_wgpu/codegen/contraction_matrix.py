@@ -136,8 +136,7 @@ def matrix_seconds(kernel: Contraction, tile: MatrixTile, facts: Facts) -> float
     rounds = -(-(-(-m // tile.m) * -(-n // tile.n) * batch * tile.splits) // facts.units)
     work = (tile.m * _work(kernel, "m") + tile.n * _work(kernel, "n")) * -(-k // tile.splits)
     computing = rounds * facts.units * work / facts.flops
-    moved = sum(each.numel * each.dtype.itemsize for each in (*kernel.operands, *kernel.outputs))
-    reading = moved / (facts.bandwidth * _READING)
+    reading = kernel.nbytes() / (facts.bandwidth * _READING)
     return max(multiplying, computing, reading) + apart * min(multiplying, computing)
 
 

@@ -23,15 +23,12 @@ SKINNY = 8
 #: workgroups for each unit of an adapter that keep its memory busy
 _ENOUGH = 2
 
-
 #: neighbours along the large side's rows that are read together at least; and elements of a sum from which on a thread takes
 #: longer for its own than a second pass takes
 _NEAR, _LONG = 16, 64
 #: from how many rows of the small side on, and how many rows of the large one a thread takes then, where these are halves:
 #: what it read of the small side serves all of them
 _MANY, _ACROSS = 4, 4
-
-
 #: threads of a workgroup that do not wait for each other: so few that there are workgroups for several processors
 _THREADS_ALONE = 32
 #: from how many results on threads may sum them alone, and products of the longest of such sums
@@ -43,8 +40,7 @@ _OPERATIONS, _BANDWIDTH = 0.155, 1.0
 def vector_seconds(kernel: Contraction, plan: None, facts: Facts) -> float:
     """Return an estimate of the time that a contraction with few rows takes: of reading, or of multiplying what was read."""
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    moved = sum(each.numel * each.dtype.itemsize for each in (*kernel.operands, *kernel.outputs))
-    return max(moved / (facts.bandwidth * _BANDWIDTH), 2 * batch * m * n * k / (facts.flops * _OPERATIONS))
+    return max(kernel.nbytes() / (facts.bandwidth * _BANDWIDTH), 2 * batch * m * n * k / (facts.flops * _OPERATIONS))
 
 
 class Strip(Record):
@@ -59,18 +55,12 @@ class Strip(Record):
 
 def generate_vector(kernel: Contraction, capabilities: Capabilities, strip: Strip | None = None) -> Program:
     """Return the program of a contraction with a side of at most ``SKINNY`` rows."""
-    frame = Frame(kernel, capabilities)
-    small, big = (frame.left, frame.right) if frame.m <= frame.n else (frame.right, frame.left)
-    big.fold()
-    return _Generator(frame, capabilities, small, big, strip or choose_strip(frame, big, capabilities)).generate()
+    return _Generator(Frame(kernel, capabilities), capabilities, strip).generate()
 
 
 def generate_alone(kernel: Contraction, capabilities: Capabilities) -> Program:
     """Return the program of a contraction with a side of at most ``SKINNY`` rows, whose threads need not wait for each other."""
-    frame = Frame(kernel, capabilities)
-    small, big = (frame.left, frame.right) if frame.m <= frame.n else (frame.right, frame.left)
-    big.fold()
-    return _Alone(frame, capabilities, small, big).generate()
+    return _Alone(Frame(kernel, capabilities), capabilities, Strip(1, 1, 1)).generate()
 
 
 def sums_alone(kernel: Contraction, capabilities: Capabilities) -> bool:
@@ -82,7 +72,7 @@ def sums_alone(kernel: Contraction, capabilities: Capabilities) -> bool:
     return capabilities.software and results >= _ENOUGH_RESULTS and k <= _LONGEST_SUM
 
 
-def choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
+def _choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
     """Return teams large enough to fill an adapter, and split sums where even these do not."""
     enough = _ENOUGH * capabilities.facts.units
     if big.axis == "k":
@@ -108,10 +98,13 @@ def choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
 
 
 class _Generator:
-    def __init__(self, frame: Frame, capabilities: Capabilities, small: Side, big: Side, strip: Strip) -> None:
+    def __init__(self, frame: Frame, capabilities: Capabilities, strip: Strip | None) -> None:
         self.frame = frame
         self.body = frame.body
         self.capabilities = capabilities
+        small, big = (frame.left, frame.right) if frame.m <= frame.n else (frame.right, frame.left)
+        big.fold()
+        strip = strip or _choose_strip(frame, big, capabilities)
         self.small = small
         self.big = big
         self.strip = strip
@@ -281,9 +274,9 @@ class _Generator:
 class _Alone(_Generator):
     """Threads that sum a few neighbouring columns each, of all rows, and store them."""
 
-    def __init__(self, frame: Frame, capabilities: Capabilities, small: Side, big: Side) -> None:
-        super().__init__(frame, capabilities, small, big, Strip(1, 1, 1))
-        self.wide = big.group == "n"
+    def __init__(self, frame: Frame, capabilities: Capabilities, strip: Strip | None) -> None:
+        super().__init__(frame, capabilities, strip)
+        self.wide = self.big.group == "n"
         # As many columns as are stored at a time.
         self.across = max(1, frame.columns // self.lanes) if self.wide else 1
         self.own = self.lanes * self.across

@@ -113,8 +113,7 @@ def _traffic(share: float) -> Callable[[Any, Any, Facts], float]:
     """Return the cost of a kernel that reaches a share of the memory's bandwidth."""
 
     def cost(kernel: Kernel, plan: object, facts: Facts) -> float:
-        described = (*kernel.operands, *kernel.outputs)
-        return sum(each.numel * each.dtype.itemsize for each in described) / (facts.bandwidth * share)
+        return kernel.nbytes() / (facts.bandwidth * share)
 
     return cost
 

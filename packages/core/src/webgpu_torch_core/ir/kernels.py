@@ -155,6 +155,10 @@ class Kernel(Record):
         """Return the number of points in the domain."""
         raise NotImplementedError
 
+    def nbytes(self) -> int:
+        """Return the size of all operands and outputs."""
+        return sum(each.numel * each.dtype.itemsize for each in (*self.operands, *self.outputs))
+
 
 def _reindex_stores(stores: tuple[Store, ...], terms: Terms) -> tuple[Store, ...]:
     values = reindex_all(tuple([each.value for each in stores]), terms)
