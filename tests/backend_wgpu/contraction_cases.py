@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from codegen_harness import TORCH
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from webgpu_torch_core.ir.dtypes import bool_, compute_dtype, dtype, float32, int64
 from webgpu_torch_core.ir.expression import accumulator, cast, load
 from webgpu_torch_core.ir.kernels import Contraction, Operand, Output, Store
 
 TOLERANCE = {"float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+
+
+def draw(count: int, check: Callable[[st.DataObject], None], **more: bool) -> None:
+    """Run a check over so many drawn cases."""
+    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    settings(max_examples=count, deadline=None, suppress_health_check=checks, **more)(given(data=st.data())(check))()
 
 
 def numbers(shape: tuple[int, ...], kind: dtype, seed: int) -> torch.Tensor:

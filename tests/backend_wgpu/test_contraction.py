@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import torch
 from codegen_harness import harness
-from contraction_cases import close, numbers, product, view
-from hypothesis import HealthCheck, given, settings
+from contraction_cases import close, draw, numbers, product, view
 from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.codegen import choose, generate
 from webgpu_torch_backend_wgpu.codegen.contraction_host import generate_host
@@ -116,9 +115,7 @@ def any_product_for_the_host(tile: Tile, data: st.DataObject) -> None:
 @pytest.mark.parametrize("tile", HOST_TILES.values(), ids=HOST_TILES)
 @pytest.mark.parametrize("count", [pytest.param(4, id="some"), pytest.param(30, id="many", marks=pytest.mark.slow)])
 def test_any_product_by_tiles_for_the_host(tile: Tile, count: int) -> None:
-    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-    drawn = settings(max_examples=count, deadline=None, suppress_health_check=checks)
-    drawn(given(data=st.data())(lambda data: any_product_for_the_host(tile, data)))()
+    draw(count, lambda data: any_product_for_the_host(tile, data))
 
 
 def any_product_by_shared_sums(data: st.DataObject) -> None:
@@ -137,9 +134,7 @@ def any_product_by_shared_sums(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("count", [pytest.param(4, id="some"), pytest.param(60, id="many", marks=pytest.mark.slow)])
 def test_any_product_by_shared_sums(count: int) -> None:
-    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-    drawn = settings(max_examples=count, deadline=None, suppress_health_check=checks)
-    drawn(given(data=st.data())(any_product_by_shared_sums))()
+    draw(count, any_product_by_shared_sums)
 
 
 STRIPS = [Strip(8, 1, 1), Strip(16, 3, 1), Strip(32, 1, 4), Strip(64, 2, 1), Strip(8, 1, 3)]
@@ -175,9 +170,7 @@ def any_product_of_few_rows(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("count", [pytest.param(8, id="some"), pytest.param(60, id="many", marks=pytest.mark.slow)])
 def test_threads_that_sum_alone(count: int) -> None:
-    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-    drawn = settings(max_examples=count, deadline=None, suppress_health_check=checks)
-    drawn(given(data=st.data())(any_product_of_few_rows))()
+    draw(count, any_product_of_few_rows)
 
 
 def any_product(data: st.DataObject) -> None:
@@ -193,9 +186,7 @@ def any_product(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("count", [pytest.param(6, id="some"), pytest.param(60, id="many", marks=pytest.mark.slow)])
 def test_any_product(count: int) -> None:
-    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-    drawn = settings(max_examples=count, deadline=None, derandomize=True, suppress_health_check=checks)
-    drawn(given(data=st.data())(any_product))()
+    draw(count, any_product, derandomize=True)
 
 
 @pytest.mark.parametrize("make", [generate, lambda k, c: generate_tile(k, c, TILES["split"])], ids=["chosen", "split"])

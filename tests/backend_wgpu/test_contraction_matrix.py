@@ -13,9 +13,8 @@ import numpy as np
 import pytest
 import torch
 from codegen_harness import Harness
-from contraction_cases import close, numbers, product, view
+from contraction_cases import close, draw, numbers, product, view
 from golden.profiles import PROFILES
-from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.codegen import choose, generate
@@ -279,6 +278,4 @@ def any_product(data: st.DataObject) -> None:
 @pytest.mark.parametrize("count", [pytest.param(10, id="some"), pytest.param(150, id="many", marks=pytest.mark.slow)])
 def test_any_product(count: int) -> None:
     computing()
-    checks = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
-    drawn = settings(max_examples=count, deadline=None, derandomize=True, suppress_health_check=checks)
-    drawn(given(data=st.data())(any_product))()
+    draw(count, any_product, derandomize=True)
