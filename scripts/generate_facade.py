@@ -116,8 +116,8 @@ else:
 """
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {
-    "annotations", "config", "api", "attach_all", "autograd", "backend", "builtins", "dispatch", "fft", "files", "func", "functional",
-    "ir", "linalg", "masked", "operations", "overrides", "plugins", "random_streams", "record", "replay", "scheduling",
+    "annotations", "bounded", "config", "api", "attach_all", "autograd", "backend", "builtins", "dispatch", "fft", "files", "func",
+    "functional", "ir", "linalg", "masked", "operations", "overrides", "plugins", "random_streams", "record", "replay", "scheduling",
     "signal", "special", "tensors", "testing",
 }  # fmt: skip
 

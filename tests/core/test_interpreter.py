@@ -6,6 +6,7 @@ import math
 
 import pytest
 from webgpu_torch_core.backend.python_device import PythonDevice
+from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir import interpreter
 from webgpu_torch_core.ir.dtypes import bfloat16, bool_, float16, float32, float64, int8, int32, int64
 from webgpu_torch_core.ir.expression import argument, binary, constant, coordinate, load, make, parameter, select
@@ -100,8 +101,7 @@ def test_definitions_that_need_types_run_as_expressions():
 
 
 def test_registered_definitions_do_not_grow_without_bound(monkeypatch):
-    monkeypatch.setattr(interpreter, "_DEFINITION_LIMIT", 3)
-    monkeypatch.setattr(interpreter, "_definitions", {})
+    monkeypatch.setattr(interpreter, "_definitions", Bounded(3))
     for number in range(10):
         interpreter.register_definition(number, abs, ())
     assert list(interpreter._definitions) == [7, 8, 9]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from webgpu_torch_core.backend.collection import without_collection
 from webgpu_torch_core.backend.interface import Copy, Device, OutOfMemoryError, Plan
+from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.record.runs import Run
@@ -22,7 +23,6 @@ from .compiler import may_have_written, source_of
 from .jit.adaptive import compiled, description
 from .printer import TYPES
 
-KERNEL_CACHE_LIMIT = 2048
 #: a kernel with its operands, outputs and parameters; or None, the source and the target of a copy and its bytes
 Entry = tuple[Any, Any, Any, Any]
 
@@ -102,7 +102,7 @@ class CpuDevice(Device):
         self.allocated = 0
         self.buffers = 0
         self.pool = Pool()
-        self._compiled: OrderedDict[Any, Callable[..., None]] = OrderedDict()
+        self._compiled: Bounded[Any, Callable[..., None]] = Bounded(2048)
 
     def allocate(self, nbytes: int) -> Buffer:
         try:
@@ -177,8 +177,6 @@ class CpuDevice(Device):
         found = self._compiled.get(kernel)
         if found is None:
             found = self._compiled[kernel] = compiled(kernel)
-            if len(self._compiled) > KERNEL_CACHE_LIMIT:
-                self._compiled.popitem(last=False)
         return found
 
     def algorithm(self, name: str, operands: Sequence[Any], options: dict[str, Any]) -> list[Any]:

@@ -8,7 +8,7 @@ differs become run-time values, so that further sizes cost no compilation. Kerne
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from webgpu_torch_core.bounded import Bounded
 
 from .codegen.wgsl import read_at, sizes_declaration, spelled
 from .program import Binding, Pass, Piece, Size
@@ -33,7 +33,7 @@ class Families:
     """What passes of one text have had for numbers so far."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[tuple[str, ...], tuple[Binding, ...]], Family] = OrderedDict()
+        self._kept: Bounded[tuple[tuple[str, ...], tuple[Binding, ...]], Family] = Bounded(FAMILY_LIMIT)
 
     def member(self, entry: Pass, round: int, most_own: int = MOST_OWN) -> Pass:
         """Return the pass to compile: the given one, or the one that its family shares, with its own numbers in ``sizes``.
@@ -46,8 +46,6 @@ class Families:
         family = self._kept.get(key)
         if family is None:
             family = self._kept[key] = Family(literals, round)
-            if len(self._kept) > FAMILY_LIMIT:
-                self._kept.popitem(last=False)
         self._kept.move_to_end(key)
         if family.round == round and len(family.own) < most_own:
             family.own.add(literals)

@@ -6,8 +6,8 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any
 
+from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.kernels import Kernel
 
 from .codegen.resizing import Generator
@@ -66,10 +66,10 @@ class Compiler:
         #: how often the host has waited for results
         self.round = 0
         self._families = Families()
-        self._programs: OrderedDict[Kernel, Compiled] = OrderedDict()
+        self._programs: Bounded[Kernel, Compiled] = Bounded(PROGRAM_LIMIT)
         self._pipelines: OrderedDict[tuple[str, tuple[Binding, ...]], tuple[Owned, int]] = OrderedDict()
         #: programs that somebody asked about before they are compiled
-        self._asked: OrderedDict[Kernel, Program] = OrderedDict()
+        self._asked: Bounded[Kernel, Program] = Bounded(PROGRAM_LIMIT)
         self._lock = threading.RLock()
 
     def compile(self, kernels: Iterable[Kernel], own: bool = False) -> dict[Kernel, Compiled]:
@@ -94,8 +94,8 @@ class Compiler:
             for kernel, program in made.items():
                 pipelines = [Pipeline(*self._pipelines[each.source, each.bindings], each) for each in program.passes]
                 found[kernel] = self._programs[kernel] = Compiled(program, pipelines)
-            _shrink(self._programs)
-            _shrink(self._pipelines)
+            while len(self._pipelines) > PROGRAM_LIMIT:
+                self._pipelines.popitem(last=False)
             return found
 
     def seconds(self, kernel: Kernel) -> float:
@@ -108,7 +108,6 @@ class Compiler:
                 program = self._asked[kernel] = self.generate(kernel, self.capabilities)
             except (NotImplementedError, KernelError):
                 return 0.0
-            _shrink(self._asked)
             return program.seconds
 
     def _generated(self, kernel: Kernel, own: bool) -> Program:
@@ -181,11 +180,6 @@ def _buffer_type(binding: Binding) -> str:
     if binding.kind in ("parameters", "sizes"):
         return "uniform"
     return "storage" if binding.writes else "read-only-storage"
-
-
-def _shrink(kept: OrderedDict[Any, Any]) -> None:
-    while len(kept) > PROGRAM_LIMIT:
-        kept.popitem(last=False)
 
 
 def text_of(program: Program) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from webgpu_torch_core.backend.interface import REPORT_SLOTS, Copy, Plan, Step
+from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.host_bytes import stored
 
@@ -97,7 +97,7 @@ class Prepared:
         self.parameter_order: list[tuple[int, dtype]] = []
         self.parameter_buffer: Owned | None = None
         self.parameter_bytes = b""
-        self.recordings: OrderedDict[tuple[Any, ...], Recording] = OrderedDict()
+        self.recordings: Bounded[tuple[Any, ...], Recording] = Bounded(RECORDINGS_PER_PLAN)
         self.generation = 0
         # What tells of pipelines shared with kernels of other sizes in how many rounds the plan must run again before it
         # gets its own; how often it ran again, and in which rounds.
@@ -191,7 +191,7 @@ class BindGroups:
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu = gpu
-        self._kept: OrderedDict[tuple[Any, ...], Owned] = OrderedDict()
+        self._kept: Bounded[tuple[Any, ...], Owned] = Bounded(BIND_GROUPS)
         self._generation = -1
         self.created = 0
         self.hits = 0
@@ -210,8 +210,6 @@ class BindGroups:
             return group
         group = self._kept[key] = self._gpu.own(self._gpu.group(layout, entries))
         self.created += 1
-        if len(self._kept) > BIND_GROUPS:
-            self._kept.popitem(last=False)
         return group
 
 
@@ -230,7 +228,7 @@ class Replayer:
         self.recording_hits = 0
 
     def recording(self, prepared: Prepared, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> Recording:
-        """Return the recording of a plan over these buffers, made on first use."""
+        """Return the recording of a plan over these buffers, made on first use, to be submitted from its beginning."""
         if prepared.generation != self.pool.generation:
             prepared.recordings.clear()
             prepared.generation = self.pool.generation
@@ -239,11 +237,10 @@ class Replayer:
         if found is None:
             found = self._record(prepared, buffers, scratch)
             prepared.recordings[key] = found
-            if len(prepared.recordings) > RECORDINGS_PER_PLAN:
-                prepared.recordings.popitem(last=False)
         else:
             prepared.recordings.move_to_end(key)
             self.recording_hits += 1
+        found.done = 0
         return found
 
     def submit(self, recording: Recording, but_last: bool = False) -> int | None:
@@ -253,7 +250,6 @@ class Replayer:
         """
         gpu, handles = self.gpu, recording.handles
         given = gpu.submits
-        recording.done = 0
         for each in handles[:-1] if but_last else handles:
             gpu.submit(each.handle)
             given += 1

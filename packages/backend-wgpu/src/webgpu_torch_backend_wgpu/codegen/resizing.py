@@ -7,11 +7,11 @@ same answers, its program is the same with other numbers, and no statement is wr
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
+from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.expression import Expression, make, rewrite, topological
 from webgpu_torch_core.ir.kernels import Contraction, Kernel, Operand, Output, Pointwise, RowProgram, Store
 
@@ -81,7 +81,7 @@ class Generator:
     """Generates programs, those of kernels that differ in sizes only from templates."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[Kernel, Capabilities], list[Template]] = OrderedDict()
+        self._kept: Bounded[tuple[Kernel, Capabilities], list[Template]] = Bounded(KERNELS)
         #: how many programs were filled in, and how many kernels traced
         self.filled = self.traced = 0
 
@@ -95,8 +95,6 @@ class Generator:
         if templates is None:
             # What comes once need not be followed.
             self._kept[key] = []
-            if len(self._kept) > KERNELS:
-                self._kept.popitem(last=False)
             return generate(kernel, capabilities)
         self._kept.move_to_end(key)
         given = list(sizes)

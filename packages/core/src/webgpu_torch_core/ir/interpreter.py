@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ..bounded import Bounded
 from .dtypes import float32, float64
 from .expression import Expression, topological
 from .kernels import Attention, Contraction, Pointwise, Product, RowProgram, Scan, Scatter, Sort, Store
@@ -20,14 +21,11 @@ from .scalar_math import Real, convert, divide, truncate
 from .steps import STEPS
 
 Definition = tuple[Callable[..., Any], tuple[Expression, ...]]
-_DEFINITION_LIMIT = 4096
-_definitions: dict[Any, Definition] = {}
+_definitions: Bounded[Any, Definition] = Bounded(4096)
 
 
 def register_definition(kernel: Any, function: Callable[..., Any], arguments: tuple[Expression, ...]) -> None:
     """Remember that a recorded kernel computes ``function(*arguments)`` at every coordinate."""
-    if len(_definitions) >= _DEFINITION_LIMIT:
-        _definitions.pop(next(iter(_definitions)))
     _definitions[kernel] = (function, arguments)
 
 

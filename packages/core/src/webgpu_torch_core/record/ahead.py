@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..backend.interface import Copy
+from ..bounded import Bounded
 from ..ir.kernels import Kernel
 from ..scheduling.schedule import Scheduled
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 #: seconds of the device's work that are handed over first: more than handing over takes the host. Each part that follows
 #: may be twice as long as the one before it, as the device has enough to do meanwhile
 FIRST = 2e-4
-#: tapes that a thread remembers
-TRACES = 256
 
 
 class Trace:
@@ -43,7 +42,7 @@ class Ahead:
     __slots__ = ("position", "trace", "traces")
 
     def __init__(self) -> None:
-        self.traces: dict[int, Trace] = {}
+        self.traces: Bounded[int, Trace] = Bounded(256)
         self.trace: Trace | None = None
         self.position = 0
 
@@ -78,8 +77,6 @@ class Ahead:
         if trace.places:
             self.traces.pop(id(trace.kernels[0]), None)
             self.traces[id(trace.kernels[0])] = trace
-            if len(self.traces) > TRACES:
-                self.traces.pop(next(iter(self.traces)))
 
 
 def _trace(tape: Tape, scheduled: Scheduled, seconds: Callable[[Kernel], float]) -> Trace:

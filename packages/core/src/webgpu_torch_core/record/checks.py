@@ -7,7 +7,8 @@ however many there were. A number holds which check failed and what it found.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -33,6 +34,18 @@ class Looks(threading.local):
 
     def __init__(self) -> None:
         self.made: list[tuple[Value, Callable[[Value], bool]]] | None = None
+
+    @contextmanager
+    def listen(self) -> Generator[list[tuple[Value, Callable[[Value], bool]]]]:
+        """Collect what is looked at in a region; who listens around it is told in the end, if nothing is raised."""
+        outer, made = self.made, []
+        self.made = made
+        try:
+            yield made
+        finally:
+            self.made = outer
+        if outer is not None:
+            outer += made
 
 
 looks = Looks()

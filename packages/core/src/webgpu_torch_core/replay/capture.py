@@ -19,6 +19,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ..bounded import Bounded
 from ..record.context import context
 from ..record.devices import MetaEngine, engines, flush
 from .guards import Description, Same, World, ambient
@@ -94,8 +95,8 @@ class CompiledFunction:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.replays: dict[Any, Replay | None] = {}
-        self.worlds: dict[Any, World] = {}
+        self.replays: Bounded[Any, Replay | None] = Bounded(RECORDING_LIMIT)
+        self.worlds: Bounded[Any, World] = Bounded(RECORDING_LIMIT)
         self.statistics = {"recorded": 0, "replayed": 0, "fallbacks": 0}
         self.fruitless = 0
         self.changes = 0
@@ -114,8 +115,6 @@ class CompiledFunction:
         key = tuple([Same(each) for each in roots])
         found = self.worlds.get(key)
         if found is None:
-            if len(self.worlds) >= RECORDING_LIMIT:
-                self.worlds.pop(next(iter(self.worlds)))
             found = self.worlds[key] = World(self.function, *roots)
         return found
 
@@ -195,15 +194,10 @@ class CompiledFunction:
             reason = replay.broken
             if reason is None:
                 self.changes = 0
-                self._store(call.key, replay)
+                self.replays[call.key] = replay
                 return
         self._warn(reason)
-        self._store(call.key, None)
-
-    def _store(self, key: Any, replay: Replay | None) -> None:
-        while len(self.replays) >= RECORDING_LIMIT:
-            self.replays.pop(next(iter(self.replays)))
-        self.replays[key] = replay
+        self.replays[call.key] = None
 
     @staticmethod
     def _changed(call: Call, args: Any, kwargs: Any) -> str | None:

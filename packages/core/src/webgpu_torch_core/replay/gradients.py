@@ -358,20 +358,21 @@ class _Trace:
         recorder = self.engine.recorder
         state = recorder.reads, recorder.failed
         before = recorder.tape, recorder.ahead, recorder.reporting
-        outer, made = looks.made, []
-        recorder.tape, recorder.ahead, looks.made = self.tape, Ahead(), made
-        try:
-            found = self._both(kinds)
-        except Unknown:
-            raise
-        except Exception as error:
-            raise Unknown from error
-        finally:
-            unlike = not self.tape.open or recorder.tape is not self.tape or (recorder.reads, recorder.failed) != state
-            (recorder.tape, recorder.ahead, recorder.reporting), recorder.failed = before, state[1]
-            looks.made = outer
-        if unlike or made:
-            raise Unknown
+        recorder.tape, recorder.ahead = self.tape, Ahead()
+        with looks.listen() as made:
+            try:
+                found = self._both(kinds)
+            except Unknown:
+                raise
+            except Exception as error:
+                raise Unknown from error
+            finally:
+                unlike = (
+                    not self.tape.open or recorder.tape is not self.tape or (recorder.reads, recorder.failed) != state
+                )
+                (recorder.tape, recorder.ahead, recorder.reporting), recorder.failed = before, state[1]
+            if unlike or made:
+                raise Unknown
         return found
 
     def _both(self, kinds: Sequence[Kind] | None) -> tuple[Forward, Backward]:

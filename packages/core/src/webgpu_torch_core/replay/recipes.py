@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Any, Literal, NamedTuple, TypeVar
 from weakref import ref
 
+from ..bounded import Bounded
 from ..dispatch.direct import DIRECT, PLAIN, Direct
 from ..ir.dtypes import dtype
 from ..ir.layouts import Layout
@@ -61,7 +62,7 @@ class _Recipe(NamedTuple):
 
 def remembered(function: Function) -> Function:
     """Decorate a deterministic operation with a tensor, or a tuple of tensors, as its result, none of them an argument."""
-    recipes: dict[tuple[object, ...], _Recipe] = {}
+    recipes: Bounded[tuple[object, ...], _Recipe] = Bounded(_LIMIT)
     tracked = _Tracked()
 
     def record(args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -147,14 +148,8 @@ def _watched(
         return function(*args, **kwargs)
     tape, recorder = engine.tape, engine.recorder
     before, reporting, start, slots = _state(recorder), recorder.reporting, len(tape.entries), len(tape.slots)
-    outer, made = looks.made, []
-    looks.made = made
-    try:
+    with looks.listen() as made:
         result = function(*args, **kwargs)
-    finally:
-        looks.made = outer
-    if outer is not None:
-        outer += made
     results: tuple[Any, ...] = result if isinstance(result, tuple) else (result,)
     after: list[Any] = []
     _describe((*args, *kwargs.values()), [], after, None)
@@ -167,8 +162,6 @@ def _watched(
         if recipe is not None and all(number >= 0 for number, _ in looked):
             recipe = recipe._replace(looks=looked)
             recipe = _merged(recipe, engine, tape, values, (start, slots), [each._storage.value for each in results])
-            if len(recipes) >= _LIMIT:
-                recipes.pop(next(iter(recipes)))
             recipes[identity] = recipe
     return result
 
@@ -178,7 +171,7 @@ class _Tracked:
 
     def __init__(self) -> None:
         #: None where a call of the kind was made once, and False where its kind cannot be remembered
-        self.recipes: dict[tuple[object, ...], GradientRecipe | Literal[False] | None] = {}
+        self.recipes: Bounded[tuple[object, ...], GradientRecipe | Literal[False] | None] = Bounded(_LIMIT)
 
     def call(
         self,
@@ -217,16 +210,9 @@ class _Tracked:
         known = hasattr(engine, "record") and not engine.eager and all(each.engine is engine for each in values)
         if not known:
             return function(*args, **kwargs)
-        outer, made, before = looks.made, [], _state(engine.recorder)
-        looks.made = made
-        try:
+        before = _state(engine.recorder)
+        with looks.listen() as made:
             result = function(*args, **kwargs)
-        finally:
-            looks.made = outer
-        if outer is not None:
-            outer += made
-        if len(self.recipes) >= _LIMIT:
-            self.recipes.pop(next(iter(self.recipes)))
         self.recipes[identity] = False if made or _state(engine.recorder) != before else None
         return result
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple
 
+from ..bounded import Bounded
 from ..dispatch.direct import PLAIN
 from ..dispatch.overrides import intercepted
 from ..ir.kernels import Kernel
@@ -20,9 +21,6 @@ from ..record.tape import Entry, Tape
 from ..scheduling import described, joined
 from ..tensors.tensor import Tensor
 from .numbers import HostNumber
-
-#: kinds of calls kept per rule
-_LIMIT = 4096
 
 
 class _Step(NamedTuple):
@@ -45,7 +43,7 @@ def updating(function: Callable[..., None]) -> Callable[..., None]:
 
     Its arguments are tensors, numbers (which it uses as operands and does not look at), booleans and None.
     """
-    known: dict[tuple[Any, ...], _Update | None] = {}
+    known: Bounded[tuple[Any, ...], _Update | None] = Bounded(4096)
 
     @wraps(function)
     def call(*args: object) -> None:
@@ -62,8 +60,6 @@ def updating(function: Callable[..., None]) -> Callable[..., None]:
         elif identity in known:
             function(*args)
         else:
-            if len(known) >= _LIMIT:
-                known.pop(next(iter(known)))
             known[identity] = _observed(function, args, tensors)
 
     return call

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.cache import WINDOW_STEP
@@ -63,7 +64,7 @@ class Steps:
         self.model, self.pool, self.sizes, self.compile = model, pool, tuple(sizes), compile
         self.vocabulary: int = model.config.vocab_size
         self._generators: dict[int, list[torch.Generator]] = {}
-        self._found: dict[object, Callable[..., tuple[Tensor, Tensor]]] = {}
+        self._found: Bounded[object, Callable[..., tuple[Tensor, Tensor]]] = Bounded(MOST_STEPS)
 
     def size_for(self, rows: int) -> int:
         """Return the least size that holds so many rows."""
@@ -135,8 +136,6 @@ class Steps:
             found = torch.compile(found) if self.compile else found
         # The last is the one used last.
         self._found[key] = found
-        if len(self._found) > MOST_STEPS:
-            del self._found[next(iter(self._found))]
         return found
 
     def advancing(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from itertools import compress
 from typing import Any
 
+from ...bounded import Bounded
 from ...dispatch.complex_rules import in_one_precision, involves_complex, rule
 from ...dispatch.direct import DIRECT, Direct
 from ...dispatch.registry import Operation, register
@@ -36,7 +38,6 @@ from ..indexing.index_checks import require_divisor
 from .facts import Facts
 from .python_numbers import number_leaf, plain, varies
 
-CACHE_LIMIT = 4096
 _instances: list[Elementwise] = []
 
 
@@ -74,8 +75,8 @@ class Elementwise:
         self.facts = facts
         self.node_title = facts.title or self.title
         # Which type a number stands for depends on the default type: each has resolutions of its own.
-        self.caches: dict[dtype, dict[tuple[Any, ...], Resolution]] = {}
-        self.cache = self.caches.setdefault(default_float[0], {})
+        self.caches: defaultdict[dtype, Bounded[tuple[Any, ...], Resolution]] = defaultdict(partial(Bounded, 4096))
+        self.cache = self.caches[default_float[0]]
         _instances.append(self)
         # Options at their default specialise the kernel (alpha = 1 multiplies nothing); other numbers are parameters.
         self.defaults: tuple[Any, ...] = ()
@@ -205,8 +206,6 @@ class Elementwise:
             (Store(0, 0, out.strides, value),),
         )  # fmt: skip
         found = Resolution(kernel, out, result, self.facts.divides and promoted.category == 1)
-        if len(self.cache) > CACHE_LIMIT:
-            self.cache.clear()
         self.cache[identity] = found
         self._remember_definition(kernel, leaves, arguments)
         return found
@@ -369,7 +368,7 @@ def use_default_float(kind: dtype) -> None:
     """Make Python floats and new tensors take a type."""
     default_float[0] = kind
     for each in _instances:
-        each.cache = each.caches.setdefault(kind, {})
+        each.cache = each.caches[kind]
 
 
 def elementwise(
