@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import linecache
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -30,7 +29,6 @@ _SCOPE = {
 _numbers = itertools.count()
 #: what the names of files that tracebacks show begin with
 _FILE = "<cpu kernel"
-_VIEW_OF_OUTPUT = re.compile(r" +(\w+) = array\(.*\boutputs\[")
 
 
 def compile_kernel(kernel: Any) -> Callable[..., None]:
@@ -45,25 +43,15 @@ def compile_kernel(kernel: Any) -> Callable[..., None]:
 
 
 def may_have_written(error: BaseException) -> bool:
-    """Return whether a kernel that raised may have stored anything before: False only where its source shows that not."""
+    """Return whether a kernel that raised may have stored anything before: it had come to its first line that does."""
     trace = error.__traceback__
     while trace is not None:
-        name, first = trace.tb_frame.f_code.co_filename, trace.tb_frame.f_code.co_firstlineno
-        if name.startswith(_FILE):
+        frame = trace.tb_frame
+        if frame.f_code.co_filename.startswith(_FILE):
             # In a later turn of its loop all lines of an earlier one have run.
-            return bool(trace.tb_frame.f_locals.get("start")) or _names_output(
-                linecache.getlines(name)[first : trace.tb_lineno]
-            )
+            return bool(frame.f_locals.get("start")) or trace.tb_lineno >= frame.f_globals["first_store"]
         trace = trace.tb_next
     return False
-
-
-def _names_output(lines: list[str]) -> bool:
-    """Return whether any of the lines names an output or a view of one, but for the lines that make these views."""
-    views = [_VIEW_OF_OUTPUT.match(line) for line in lines]
-    names = "|".join(["outputs", *(found[1] for found in views if found)])
-    named = re.compile(rf"\b({names})\b")
-    return any(named.search(line) for line, view in zip(lines, views, strict=True) if not view)
 
 
 def source_of(kernel: Any) -> str:
@@ -206,7 +194,7 @@ class ContractionWriter(Writer):
             if windows.stored_whole(kernel, shape):
                 whole = self.view("outputs", 0, kernel.dtype, 0, kernel.stores[0].strides, shape)
                 matrices = (*kernel.batch, *map(number_of_elements, (kernel.m, kernel.n)))
-                self.body.append(f"{product}, out={whole}.reshape({matrices}))")
+                self.store(f"{product}, out={whole}.reshape({matrices}))")
                 return
             self.body.append(f"total = {product}).astype(n.{kind}, copy=False).reshape({shape})")
         block, indent = self.loop(shape[0] if shape else 1, number_of_elements(shape[1:]))

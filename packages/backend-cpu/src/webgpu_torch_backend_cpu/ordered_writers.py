@@ -55,7 +55,7 @@ class ScanWriter(Writer):
         name = self.view("outputs", output, kind, kernel.offset, kernel.strides, kernel.shape)
         if kind.name == "bfloat16":
             value = f"r.to_bfloat16(n.asarray({value}, n.float32))"
-        self.body.append(f"{indent}{name}[{block or '...'}] = {value}")
+        self.store(f"{indent}{name}[{block or '...'}] = {value}")
 
 
 class SortWriter(Writer):
@@ -78,7 +78,7 @@ class SortWriter(Writer):
         shape = (*kernel.shape[:-1], kernel.limit)
         for index, result in enumerate(("n.take_along_axis(x, order, -1)", "order")):
             kind = TYPES[kernel.outputs[index].dtype.name]
-            self.body.append(f"array({shape}, {kind}_, outputs[{index}])[...] = {result}")
+            self.store(f"array({shape}, {kind}_, outputs[{index}])[...] = {result}")
 
 
 class ScatterWriter(Writer):
@@ -122,7 +122,7 @@ class ScatterWriter(Writer):
         for name, of_each in zip(("index", "value"), names, strict=True):
             self.body.append(f"{indent}{name} = r.ordered({of_each}, {shape}, {order})")
         values = convert("value", kernel.outputs[0].dtype, float32) if narrow else "value"
-        self.body.append(f"{indent}{self._combined(into, values)}")
+        self.store(f"{indent}{self._combined(into, values)}")
 
     def _whole_rows(self, rows: boxes.Rows, value: Expression, into: str, narrow: bool) -> None:
         """Write what takes whole rows into their places."""
@@ -148,7 +148,7 @@ class ScatterWriter(Writer):
         values = convert("value", kernel.outputs[0].dtype, float32) if narrow else "value"
         how = _FUNCTIONS.get(standard_name(kernel.monoid) or "") if kernel.monoid else None
         how = f"n.{how}" if how else "None"
-        self.body.append(f"{indent}scattering.rows({how}, {into}, first, {values}.reshape((-1, *{sizes})), {strides})")
+        self.store(f"{indent}scattering.rows({how}, {into}, first, {values}.reshape((-1, *{sizes})), {strides})")
 
     def _shape(self, domain: Shape, order: Shape, axis: int, block: str) -> str:
         """Return the source of the sizes of a block of a domain in an order."""

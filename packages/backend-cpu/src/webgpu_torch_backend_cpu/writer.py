@@ -29,6 +29,8 @@ class Writer:
         self.kernel = kernel
         self.head: list[str] = []
         self.body: list[str] = []
+        #: the number of the body's first line that stores into an output
+        self.first_store: int | None = None
         self.constants: dict[str, Any] = {}
         self.views: dict[Any, str] = {}
         self.functions: list[str] = []
@@ -45,11 +47,19 @@ class Writer:
         return tuple(each.replace(value=boxes.simplify(each.value, domain)) for each in stores)
 
     def text(self) -> tuple[str, dict[str, Any]]:
-        """Return the source and the constants it names."""
+        """Return the source, the constants it names and, as ``first_store``, its first line that stores into an output."""
         self.write()
         lines = [*self.functions, "def kernel(operands, outputs, parameters):"]
-        lines += [f"    {line}" for line in self.head + self.body]
+        lines += [f"    {line}" for line in self.head]
+        self.constants["first_store"] = len(lines) + 1 + (self.first_store or 0)
+        lines += [f"    {line}" for line in self.body]
         return "\n".join(lines) + "\n", self.constants
+
+    def store(self, line: str) -> None:
+        """Add a line to the body that stores into an output."""
+        if self.first_store is None:
+            self.first_store = len(self.body)
+        self.body.append(line)
 
     def write(self) -> None:
         """Fill head and body."""
@@ -158,7 +168,7 @@ class Writer:
         self.flush(printer, indent)
         name = self.view("outputs", store.output, kind, store.offset, store.strides, domain)
         target = f"{name}[{block}]" if block else name
-        self.body.append(f"{indent}{function}({', '.join(arguments)}{more}, out={target})")
+        self.store(f"{indent}{function}({', '.join(arguments)}{more}, out={target})")
         return True
 
     def store_values(
@@ -179,7 +189,7 @@ class Writer:
         for each, value in zip(stores, names, strict=True):
             kind = self.kernel.outputs[each.output].dtype
             name = self.view("outputs", each.output, kind, each.offset, each.strides, domain)
-            self.body.append(f"{indent}{name}[{block or '...'}] = {value}")
+            self.store(f"{indent}{name}[{block or '...'}] = {value}")
 
     def flush(self, printer: Printer, indent: str) -> None:
         """Move a printer's statements into the body."""
