@@ -361,10 +361,9 @@ class WgpuDevice(Device):
             elif prepared.patience and (plan.lasting or self._is_settled(prepared)):
                 prepared = plan.prepared = prepare(plan, self.compiler, own=True)
             buffers = [*run.externals, *self.pool.take_all(plan.temporaries)]
-            scratch = self.pool.take_all(prepared.scratch)
-            recording = self._recording(prepared, buffers, scratch, run.parameters)
+            recording, every = self._recording(prepared, buffers, run.parameters)
             try:
-                self._replay(prepared, recording, [*buffers, *scratch], report)
+                self._replay(prepared, recording, every, report)
             except Exception:
                 if recording.done:
                     run.table, run.position = buffers, recording.steps[recording.done]
@@ -378,21 +377,16 @@ class WgpuDevice(Device):
         return prepared.runs >= SETTLED_RUNS or len(prepared.rounds) >= max(tell() for tell in prepared.patience)
 
     def _recording(
-        self,
-        prepared: Prepared,
-        buffers: list[AnyBuffer],
-        scratch: list[AnyBuffer],
-        parameters: Sequence[float | int],
-    ) -> Recording:
-        """Return a prepared plan over externals and temporaries; its parameters are on the device then."""
+        self, prepared: Prepared, buffers: list[AnyBuffer], parameters: Sequence[float | int]
+    ) -> tuple[Recording, list[AnyBuffer]]:
+        """Return a prepared plan over externals and temporaries, its parameters on the device, and all buffers that it uses."""
         if prepared.parameter_order:
             data = pack_parameters(prepared, parameters)
             if data != prepared.parameter_bytes and prepared.parameter_buffer is not None:
                 self.gpu.write(prepared.parameter_buffer.handle, 0, data)
                 prepared.parameter_bytes = data
-        recording = self.replayer.recording(prepared, buffers, scratch)
-        recording.done = 0
-        return recording
+        scratch = self.pool.take_all(prepared.scratch)
+        return self.replayer.recording(prepared, buffers, scratch), [*buffers, *scratch]
 
     def _replay(
         self,

@@ -137,9 +137,8 @@ class ExportDevice(WgpuDevice):
         self.kept.software = False
 
     def _keep(self, prepared: Prepared, buffers: list[AnyBuffer], parameters: Sequence[float | int]) -> None:
-        scratch = [self.pool.take(nbytes) for nbytes in prepared.scratch]
-        recording = self._recording(prepared, buffers, scratch, parameters)
-        self._replay(prepared, recording, [*buffers, *scratch])
+        recording, every = self._recording(prepared, buffers, parameters)
+        self._replay(prepared, recording, every)
 
     advance, advance_timed = Device.advance, Device.advance_timed
 
