@@ -14,8 +14,9 @@ class Scheduled:
 
     ``inputs`` are the leading external buffers (leaf slots); ``outputs`` lists (slot, buffer index); buffer indices below
     ``len(inputs)`` mean that the output took over a leaf's buffer. ``fresh`` are sizes in bytes of the other externals;
-    ``filled`` lists for each step the slots that its outputs are; ``followed`` tells whether it was looked at where repetitions may be handed over early, ``repeatable`` whether any step
-    may run twice: none overwrites what it or a step before it reads. ``used``: when it ran last.
+    ``filled`` lists for each step the slots that its outputs are; ``followed`` tells whether it was looked at where repetitions
+    may be handed over early, ``repeatable`` whether any step may run twice: none overwrites what it or a step before it reads.
+    ``used``: when it ran last.
     """
 
     __slots__ = ("filled", "followed", "fresh", "inputs", "outputs", "plan", "repeatable", "used")
@@ -40,7 +41,7 @@ class Scheduled:
     def contents(self, position: int, begun: bool) -> dict[int, int]:
         """Return which slot every buffer holds when the steps before ``position`` have run; ``begun``: and that one in part."""
         found = dict(enumerate(self.inputs))
-        for step, slots in zip(self.plan.steps[: position + begun], self.filled, strict=False):
+        for step, slots in zip(self.plan.steps[:position], self.filled, strict=False):
             if isinstance(step, Copy):
                 found.pop(step.target, None)
             else:

@@ -140,7 +140,8 @@ def _resampling_kernel(
 def resampled(input: Tensor, tables: Sequence[Table | None], from_zero: bool = False) -> Tensor:
     """Return the input with its last dimensions mapped by one table each (None keeps a dimension).
 
-    ``from_zero``: sums begin with 0. Tables with weights need floating-point inputs. Differentiable any number of times, at the cost of the transposed map.
+    ``from_zero``: sums begin with 0. Tables with weights need floating-point inputs. Differentiable any number of times, at the
+    cost of the transposed map.
     """
     chosen = [index for index, each in enumerate(tables) if each is not None]
     if math.prod(tables[index].width for index in chosen) > FEW and len(chosen) > 1:  # type: ignore[union-attr]
