@@ -28,10 +28,12 @@ class _Duals:
     def __init__(self) -> None:
         self._pairs: dict[int, tuple[weakref.ref[Tensor], Tensor]] = {}
 
-    def add(self, stand_in: Tensor, tangent: Tensor) -> None:
-        """Add a pair."""
+    def add(self, tensor: Tensor, tangent: Tensor) -> Tensor:
+        """Return what stands for a tensor with a tangent."""
+        stand_in = tensor.detach().requires_grad_()
         key, pairs = id(stand_in), self._pairs
         pairs[key] = weakref.ref(stand_in, lambda _: pairs.pop(key, None)), tangent
+        return stand_in
 
     def pairs(self) -> list[tuple[Tensor, Tensor]]:
         """Return the pairs whose stand-ins there are."""
@@ -130,8 +132,7 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
 
 def _dual(tensor: Tensor, tangent: Tensor, backward: Callable[[Tensor], tuple[Tensor | None, Tensor]]) -> Tensor:
     assert _level.duals is not None
-    stand_in = tensor.detach().requires_grad_()
-    _level.duals.add(stand_in, tangent)
+    stand_in = _level.duals.add(tensor, tangent)
     with enable_grad():
         made = attach(tensor.detach(), "MakeDualBackward", (tensor, stand_in), backward)
     return _marked(made, stand_in)
@@ -173,8 +174,7 @@ def with_tangent(result: Tensor, tangent: Tensor) -> Tensor:
 def written_tangent(result: Tensor, tangent: Tensor) -> Tensor:
     """Return an argument that a function has written into, with the tangent of its shape that the function has written into."""
     assert _level.duals is not None
-    stand_in = result.detach().requires_grad_()
-    _level.duals.add(stand_in, tangent)
+    stand_in = _level.duals.add(result, tangent)
     edges = (result._gradient_edge(), stand_in._gradient_edge())
     node = Node("MakeDualBackward", edges, lambda gradient: (None if _level.unpacking else gradient, gradient))
     result._rebase_history(node)

@@ -8,18 +8,24 @@ from webgpu_torch_core.dispatch.below import Value
 from webgpu_torch_core.record.node import AccumulateGrad as AccumulateGrad
 
 
-class _Delayed(Function):
+class _Ending(Function):
     @staticmethod
-    def forward(ctx: Value, message: str, *tensors: Tensor) -> Value:
+    def forward(ctx: Value, message: str | None, *tensors: Tensor) -> Value:
         """Return views of the tensors."""
         ctx.message = message
         return tuple(each.view_as(each) for each in tensors)
 
     @staticmethod
     def backward(ctx: Value, *gradients: Value) -> Value:
-        """Raise what was to be raised."""
-        del gradients
-        raise RuntimeError(ctx.message)
+        """Raise what was to be raised, or return no gradient at all."""
+        if ctx.message is not None:
+            raise RuntimeError(ctx.message)
+        return (None, *(None for _ in gradients))
+
+
+def _ended(message: str | None, tensors: tuple[Tensor, ...]) -> Value:
+    found = _Ending.apply(message, *tensors)
+    return found[0] if len(tensors) == 1 else found
 
 
 class DelayedError:
@@ -36,20 +42,7 @@ class DelayedError:
 
     def __call__(self, *tensors: Tensor) -> Value:
         """Return the tensors, one or a tuple."""
-        found = _Delayed.apply(self._message, *tensors)
-        return found[0] if len(tensors) == 1 else found
-
-
-class _Undefined(Function):
-    @staticmethod
-    def forward(ctx: Value, *tensors: Tensor) -> Value:
-        """Return views of the tensors."""
-        return tuple(each.view_as(each) for each in tensors)
-
-    @staticmethod
-    def backward(ctx: Value, *gradients: Value) -> Value:
-        """Return no gradient at all."""
-        return (None,) * len(gradients)
+        return _ended(self._message, tensors)
 
 
 class UndefinedGrad:
@@ -57,5 +50,4 @@ class UndefinedGrad:
 
     def __call__(self, *tensors: Tensor) -> Value:
         """Return the tensors, one or a tuple."""
-        found = _Undefined.apply(*tensors)
-        return found[0] if len(tensors) == 1 else found
+        return _ended(None, tensors)

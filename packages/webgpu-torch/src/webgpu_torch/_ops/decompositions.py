@@ -7,7 +7,7 @@ from collections.abc import Callable
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.below import Value
-from webgpu_torch_core.ir.layouts import wrap_dimension
+from webgpu_torch_core.ir.layouts import infer_size, wrap_dimension
 from webgpu_torch_core.record.grad_mode import recording
 
 
@@ -41,16 +41,9 @@ def _shape_of(args: tuple[Value, ...]) -> tuple[int, ...]:
 
 
 def _reshape(input: Value, *args: Value, shape: Value = None) -> Value:
-    sizes = list(_shape_of(args) if shape is None else shape)
-    if -1 in sizes:
-        known = 1
-        for each in sizes:
-            known *= 1 if each == -1 else each
-        if known == 0 or input.numel() % known:
-            raise RuntimeError(f"shape '{sizes}' is invalid for input of size {input.numel()}")
-        sizes[sizes.index(-1)] = input.numel() // known
+    sizes = infer_size(_shape_of(args) if shape is None else shape, input.numel())
     contiguous = input if input.is_contiguous() else input.clone(memory_format=torch.contiguous_format)
-    return contiguous.view(tuple(sizes))
+    return contiguous.view(sizes)
 
 
 def _flatten(input: Value, start_dim: int = 0, end_dim: int = -1) -> Value:

@@ -135,23 +135,21 @@ def _forbidden_view(target: Tensor) -> str:
 
 
 _WRITTEN_BEHIND = (
-    "A view was created in no_grad mode and its base or another view of its base has been modified inplace with grad mode "
-    "enabled. Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your code by moving both "
-    "the view and the inplace either both inside the no_grad block (if you don't want the inplace to be tracked) or both outside "
-    "(if you want the inplace to be tracked)."
+    "A view was created in {} and its base or another view of its base has been modified inplace {}. Given that this use case is "
+    "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both "
+    "inside the {} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
 )
+#: by what a view was made in what the message says of it, of the time of writing, and of the region
+_REGIONS = {
+    "no_grad": ("no_grad mode", "with grad mode enabled", "no_grad"),
+    "inference": ("inference mode", "in normal mode", "inference_mode"),
+}
 
 
 def check_behind(state: tuple[Any, ...]) -> None:
     """Raise where a view is used that was made without recording and whose base was written since."""
-    if len(state) > 2 and state[2] in ("no_grad", "inference") and recording.enabled:
-        if state[2] == "no_grad":
-            raise RuntimeError(_WRITTEN_BEHIND)
-        raise RuntimeError(
-            _WRITTEN_BEHIND.replace("no_grad mode", "inference mode")
-            .replace("with grad mode enabled", "in normal mode")
-            .replace("no_grad block", "inference_mode block")
-        )
+    if len(state) > 2 and state[2] in _REGIONS and recording.enabled:
+        raise RuntimeError(_WRITTEN_BEHIND.format(*_REGIONS[state[2]]))
 
 
 def rebase_gradient(target: Tensor, node: Node, number: int) -> None:
