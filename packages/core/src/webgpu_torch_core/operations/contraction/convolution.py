@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...dispatch.complex_rules import with_complex_rule
@@ -156,19 +156,30 @@ def convolve(input: Tensor, weight: Tensor, window: Window, wide: bool = False) 
         _wide_type(kind) if wide else kind,
     )  # fmt: skip
     result = record(kernel, (input, weight), (), ((input.shape[0], weight.shape[0], *window.output),))
-    if needs_gradient(input, weight):
-        saved = input._save(), weight._save()
-        needs = input.requires_grad, weight.requires_grad
+    shape, taps = input._layout.shape, weight._layout.shape
+    return _attach_product(
+        result, "ConvolutionBackward0", (input, weight),
+        lambda grad, weight: input_gradient(grad, weight, window, shape),
+        lambda grad, input: _weight_gradient(input, grad, taps, window),
+    )  # fmt: skip
 
-        def run_backward(grad: Tensor) -> Any:
-            source, kernel_ = saved[0].unpack(), saved[1].unpack()
+
+def _attach_product(
+    result: Tensor, title: str, operands: tuple[Tensor, Tensor],
+    first: Callable[[Tensor, Tensor], Tensor], second: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:  # fmt: skip
+    """Return what is linear in either operand, with the gradient of each: a function of the result's and of the other operand."""
+    if needs_gradient(*operands):
+        kind = operands[0].dtype
+        saved = [each._save() for each in operands]
+        needs = [each.requires_grad for each in operands]
+
+        def run_backward(grad: Tensor) -> tuple[Tensor | None, ...]:
+            one, other = (each.unpack() for each in saved)
             grad = grad.to(kind)
-            return (
-                input_gradient(grad, kernel_, window, tuple(source._layout.shape)) if needs[0] else None,
-                _weight_gradient(source, grad, tuple(kernel_._layout.shape), window) if needs[1] else None,
-            )
+            return first(grad, other) if needs[0] else None, second(grad, one) if needs[1] else None
 
-        attach(result, "ConvolutionBackward0", (input, weight), run_backward)
+        attach(result, title, operands, run_backward)
     return result
 
 
@@ -231,20 +242,12 @@ def _gradient_by_remainder(grad: Tensor, weight: Tensor, window: Window, shape: 
     result = record(kernel, (grad, turned), (), (whole,))
     if whole != shape:
         result = place_inside(result, (0,) * len(shape), shape)
-    if needs_gradient(grad, weight):
-        saved = grad._save(), weight._save()
-        needs = grad.requires_grad, weight.requires_grad
-
-        def run_backward(second: Tensor) -> tuple[Tensor | None, ...]:
-            source, kernel_ = saved[0].unpack(), saved[1].unpack()
-            second = second.to(kind)
-            return (
-                convolve(second, kernel_, window) if needs[0] else None,
-                _weight_gradient(second, source, tuple(kernel_._layout.shape), window) if needs[1] else None,
-            )
-
-        attach(result, "ConvolutionBackward0", (grad, weight), run_backward)
-    return result
+    taps = weight._layout.shape
+    return _attach_product(
+        result, "ConvolutionBackward0", (grad, weight),
+        lambda second, weight: convolve(second, weight, window),
+        lambda second, grad: _weight_gradient(second, grad, taps, window),
+    )  # fmt: skip
 
 
 def _interleaved_gradient(grad: Tensor, weight: Tensor, window: Window, shape: tuple[int, ...], wide: bool) -> Tensor:
@@ -295,18 +298,12 @@ def _weight_gradient(source: Tensor, grad: Tensor, shape: tuple[int, ...], windo
         window.key(),
     )
     result = record(kernel, (source, grad), (), (shape,))
-    if needs_gradient(source, grad):
-        saved = source._save(), grad._save()
-
-        def run_backward(second: Tensor) -> Any:
-            original, upstream = saved[0].unpack(), saved[1].unpack()
-            return (
-                input_gradient(upstream, second, window, tuple(original._layout.shape)),
-                convolve(original, second, window),
-            )
-
-        attach(result, "ConvolutionBackwardBackward0", (source, grad), run_backward)
-    return result
+    sizes = source._layout.shape
+    return _attach_product(
+        result, "ConvolutionBackwardBackward0", (source, grad),
+        lambda second, grad: input_gradient(grad, second, window, sizes),
+        lambda second, source: convolve(source, second, window),
+    )  # fmt: skip
 
 
 def per_dimension(value: Any, count: int, name: str) -> tuple[int, ...]:
