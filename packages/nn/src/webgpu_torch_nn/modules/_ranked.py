@@ -16,6 +16,12 @@ class _Ranked(Module):
     # Underscored, so that a user's submodule of the name is found.
     _spatial: ClassVar[int]
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        # As the class's name says; what is derived from it may have any name.
+        if not hasattr(cls, "_spatial") and cls.__name__.endswith(("1d", "2d", "3d")):
+            cls._spatial = int(cls.__name__[-2])
+
     def _function(self, name: str) -> Callable[..., Any]:
         """Return the function of this rank, such as ``F.conv2d`` for "conv"; looked up at the call, as in PyTorch."""
         return getattr(F, f"{name}{self._spatial}d")

@@ -92,10 +92,9 @@ class _ConvNd(_Ranked):
         self._reversed_padding_repeated_twice = self._explicit_padding()
         ends = (in_channels, out_channels // groups) if transposed else (out_channels, in_channels // groups)
         self.weight = Parameter(torch.empty((*ends, *kernel_size), device=device, dtype=dtype))
-        if bias:
-            self.bias = Parameter(torch.empty(out_channels, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
+        self.register_parameter(
+            "bias", Parameter(torch.empty(out_channels, device=device, dtype=dtype)) if bias else None
+        )
         self.reset_parameters()
 
     def _check_padding(self) -> None:
@@ -190,16 +189,10 @@ class _Conv(_ConvNd):
 class Conv1d(_Conv):
     """One-dimensional cross-correlation; the weight is [out_channels, in_channels / groups, length]."""
 
-    _spatial = 1
-
 
 class Conv2d(_Conv):
     """Two-dimensional cross-correlation; the weight is [out_channels, in_channels / groups, height, width]."""
 
-    _spatial = 2
-
 
 class Conv3d(_Conv):
     """Three-dimensional cross-correlation; the weight is [out_channels, in_channels / groups, depth, height, width]."""
-
-    _spatial = 3

@@ -114,16 +114,10 @@ class _ConvTranspose(_ConvTransposeNd):
 class ConvTranspose1d(_ConvTranspose):
     """Transposed one-dimensional convolution; the weight is [in_channels, out_channels / groups, length]."""
 
-    _spatial = 1
-
 
 class ConvTranspose2d(_ConvTranspose):
     """Transposed two-dimensional convolution; the weight is [in_channels, out_channels / groups, height, width]."""
 
-    _spatial = 2
-
 
 class ConvTranspose3d(_ConvTranspose):
     """Transposed three-dimensional convolution; the weight is [in_channels, out_channels / groups, depth, height, width]."""
-
-    _spatial = 3

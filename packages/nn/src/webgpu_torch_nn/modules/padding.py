@@ -51,19 +51,13 @@ class _ConstantPadNd(_PadNd):
 class ConstantPad1d(_ConstantPadNd):
     """Pads the last dimension with a value."""
 
-    _spatial = 1
-
 
 class ConstantPad2d(_ConstantPadNd):
     """Pads the last two dimensions with a value."""
 
-    _spatial = 2
-
 
 class ConstantPad3d(_ConstantPadNd):
     """Pads the last three dimensions with a value."""
-
-    _spatial = 3
 
 
 class _ZeroPadNd(_ConstantPadNd):
@@ -103,19 +97,13 @@ class _CircularPadNd(_PadNd):
 class CircularPad1d(_CircularPadNd):
     """Pads the last dimension with the elements of its other end."""
 
-    _spatial = 1
-
 
 class CircularPad2d(_CircularPadNd):
     """Pads the last two dimensions with the elements of their other ends."""
 
-    _spatial = 2
-
 
 class CircularPad3d(_CircularPadNd):
     """Pads the last three dimensions with the elements of their other ends."""
-
-    _spatial = 3
 
 
 class _ReflectionPadNd(_PadNd):
@@ -127,19 +115,13 @@ class _ReflectionPadNd(_PadNd):
 class ReflectionPad1d(_ReflectionPadNd):
     """Pads the last dimension with its mirror image."""
 
-    _spatial = 1
-
 
 class ReflectionPad2d(_ReflectionPadNd):
     """Pads the last two dimensions with their mirror images."""
 
-    _spatial = 2
-
 
 class ReflectionPad3d(_ReflectionPadNd):
     """Pads the last three dimensions with their mirror images."""
-
-    _spatial = 3
 
 
 class _ReplicationPadNd(_PadNd):
@@ -151,16 +133,10 @@ class _ReplicationPadNd(_PadNd):
 class ReplicationPad1d(_ReplicationPadNd):
     """Pads the last dimension with its first and last elements."""
 
-    _spatial = 1
-
 
 class ReplicationPad2d(_ReplicationPadNd):
     """Pads the last two dimensions with their first and last elements."""
 
-    _spatial = 2
-
 
 class ReplicationPad3d(_ReplicationPadNd):
     """Pads the last three dimensions with their first and last elements."""
-
-    _spatial = 3

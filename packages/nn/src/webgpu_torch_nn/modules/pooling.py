@@ -54,19 +54,13 @@ class _MaxPoolNd(_Ranked):
 class MaxPool1d(_MaxPoolNd):
     """Maxima of sliding windows over [N, C, length] or [C, length]."""
 
-    _spatial = 1
-
 
 class MaxPool2d(_MaxPoolNd):
     """Maxima of sliding windows over [N, C, height, width] or [C, height, width]."""
 
-    _spatial = 2
-
 
 class MaxPool3d(_MaxPoolNd):
     """Maxima of sliding windows over [N, C, depth, height, width] or without N."""
-
-    _spatial = 3
 
 
 class _MaxUnpoolNd(_Ranked):
@@ -89,19 +83,13 @@ class _MaxUnpoolNd(_Ranked):
 class MaxUnpool1d(_MaxUnpoolNd):
     """Maxima at the positions they came from, zeros elsewhere; undoes :class:`MaxPool1d` in part."""
 
-    _spatial = 1
-
 
 class MaxUnpool2d(_MaxUnpoolNd):
     """Maxima at the positions they came from, zeros elsewhere; undoes :class:`MaxPool2d` in part."""
 
-    _spatial = 2
-
 
 class MaxUnpool3d(_MaxUnpoolNd):
     """Maxima at the positions they came from, zeros elsewhere; undoes :class:`MaxPool3d` in part."""
-
-    _spatial = 3
 
 
 class _AvgPoolNd(_Ranked):
@@ -110,53 +98,6 @@ class _AvgPoolNd(_Ranked):
     kernel_size: Any
     stride: Any
     padding: Any
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
-
-
-class AvgPool1d(_AvgPoolNd):
-    """Means of sliding windows over [N, C, length] or [C, length].
-
-    Args:
-        kernel_size, stride, padding: an integer; the stride is the kernel's size if None.
-        ceil_mode: whether windows that leave the input at the end count.
-        count_include_pad: whether padding counts as zeros.
-    """
-
-    _spatial = 1
-
-    def __init__(
-        self,
-        kernel_size: Sizes,
-        stride: Sizes | None = None,
-        padding: Sizes = 0,
-        ceil_mode: bool = False,
-        count_include_pad: bool = True,
-    ) -> None:
-        super().__init__()
-        self.kernel_size = self._sizes(kernel_size)
-        self.stride = self._sizes(kernel_size if stride is None else stride)
-        self.padding = self._sizes(padding)
-        self.ceil_mode = ceil_mode
-        self.count_include_pad = count_include_pad
-
-    def forward(self, input: Tensor) -> Tensor:
-        pool = self._function("avg_pool")
-        return pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
-
-
-class AvgPool2d(_AvgPoolNd):
-    """Means of sliding windows over [N, C, height, width] or [C, height, width].
-
-    Args:
-        kernel_size, stride, padding: an integer or a pair; the stride is the kernel's size if None.
-        ceil_mode: whether windows that leave the input at the end count.
-        count_include_pad: whether padding counts as zeros.
-        divisor_override: divides the sums in place of the windows' size.
-    """
-
-    _spatial = 2
 
     def __init__(
         self,
@@ -181,11 +122,48 @@ class AvgPool2d(_AvgPoolNd):
             self.divisor_override,
         )  # fmt: skip
 
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
-class AvgPool3d(AvgPool2d):
+
+class AvgPool1d(_AvgPoolNd):
+    """Means of sliding windows over [N, C, length] or [C, length].
+
+    Args:
+        kernel_size, stride, padding: an integer; the stride is the kernel's size if None.
+        ceil_mode: whether windows that leave the input at the end count.
+        count_include_pad: whether padding counts as zeros.
+    """
+
+    def __init__(
+        self,
+        kernel_size: Sizes,
+        stride: Sizes | None = None,
+        padding: Sizes = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+    ) -> None:
+        strides = self._sizes(kernel_size if stride is None else stride)
+        super().__init__(self._sizes(kernel_size), strides, self._sizes(padding), ceil_mode, count_include_pad)
+
+    def forward(self, input: Tensor) -> Tensor:
+        pool = self._function("avg_pool")
+        return pool(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
+
+
+class AvgPool2d(_AvgPoolNd):
+    """Means of sliding windows over [N, C, height, width] or [C, height, width].
+
+    Args:
+        kernel_size, stride, padding: an integer or a pair; the stride is the kernel's size if None.
+        ceil_mode: whether windows that leave the input at the end count.
+        count_include_pad: whether padding counts as zeros.
+        divisor_override: divides the sums in place of the windows' size.
+    """
+
+
+class AvgPool3d(_AvgPoolNd):
     """Means of sliding windows over [N, C, depth, height, width] or without N; the arguments are :class:`AvgPool2d`'s."""
-
-    _spatial = 3
 
 
 class _LPPoolNd(_Ranked):
@@ -220,19 +198,13 @@ class _LPPoolNd(_Ranked):
 class LPPool1d(_LPPoolNd):
     """Power means of sliding windows over [N, C, length]."""
 
-    _spatial = 1
-
 
 class LPPool2d(_LPPoolNd):
     """Power means of sliding windows over [N, C, height, width]."""
 
-    _spatial = 2
-
 
 class LPPool3d(_LPPoolNd):
     """Power means of sliding windows over [N, C, depth, height, width]."""
-
-    _spatial = 3
 
 
 class _FractionalMaxPoolNd(_Ranked):
@@ -281,13 +253,9 @@ class _FractionalMaxPoolNd(_Ranked):
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
     """Maxima of pseudorandom windows over [N, C, height, width] or [C, height, width]."""
 
-    _spatial = 2
-
 
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
     """Maxima of pseudorandom windows over [N, C, depth, height, width] or without N."""
-
-    _spatial = 3
 
 
 class _AdaptiveMaxPoolNd(_Ranked):
@@ -313,19 +281,13 @@ class _AdaptiveMaxPoolNd(_Ranked):
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Maxima of as many windows over [N, C, length] as the output has elements."""
 
-    _spatial = 1
-
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Maxima of as many windows over [N, C, height, width] as the output has elements."""
 
-    _spatial = 2
-
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Maxima of as many windows over [N, C, depth, height, width] as the output has elements."""
-
-    _spatial = 3
 
 
 class _AdaptiveAvgPoolNd(_Ranked):
@@ -349,16 +311,10 @@ class _AdaptiveAvgPoolNd(_Ranked):
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Means of as many windows over [N, C, length] as the output has elements."""
 
-    _spatial = 1
-
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Means of as many windows over [N, C, height, width] as the output has elements."""
 
-    _spatial = 2
-
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Means of as many windows over [N, C, depth, height, width] as the output has elements."""
-
-    _spatial = 3
