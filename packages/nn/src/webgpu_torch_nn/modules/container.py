@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self
 
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.record.devices import hand_over
@@ -48,7 +48,44 @@ def _check_times(times: int) -> None:
         raise ValueError(f"Non-positive multiplication factor {times} for {Sequential}")
 
 
-class Sequential(Module):
+class _Numbered(Module):
+    """Modules whose names are their positions."""
+
+    def _name_at(self, index: int) -> str:
+        return list(self._modules)[_position(index, len(self))]
+
+    def _renumber(self, modules: Iterable[Module]) -> None:
+        modules = list(modules)
+        self._modules.clear()
+        self._modules.update({str(i): module for i, module in enumerate(modules)})
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._modules[self._name_at(index)]
+
+    def __setitem__(self, index: int, module: Module) -> None:
+        setattr(self, self._name_at(index), module)
+
+    def __delitem__(self, index: int | slice) -> None:
+        modules = list(self._modules.values())
+        del modules[index if isinstance(index, slice) else _position(index, len(self))]
+        self._renumber(modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+    def append(self, module: Module) -> Self:
+        """Add a module at the end."""
+        self.add_module(str(len(self)), module)
+        return self
+
+    def pop(self, key: int | slice) -> Any:
+        """Remove and return the module at ``key``."""
+        value = self[key]
+        del self[key]
+        return value
+
+
+class Sequential(_Numbered):
     """Call the modules in order, each on the result of the one before; made of modules or of one ordered mapping."""
 
     def __init__(self, *args: Any) -> None:
@@ -64,30 +101,10 @@ class Sequential(Module):
                 hand_over()
         return input
 
-    def _name_at(self, index: Any) -> str:
-        return list(self._modules)[_position(index, len(self))]
-
-    def _renumber(self, modules: Iterable[Module]) -> None:
-        modules = list(modules)
-        self._modules.clear()
-        self._modules.update({str(i): module for i, module in enumerate(modules)})
-
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(dict(list(self._modules.items())[index]))
-        return self._modules[self._name_at(index)]
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, self._name_at(index), module)
-
-    def __delitem__(self, index: Any) -> None:
-        names = list(self._modules)[index] if isinstance(index, slice) else [self._name_at(index)]
-        for name in names:
-            delattr(self, name)
-        self._renumber(self._modules.values())
-
-    def __len__(self) -> int:
-        return len(self._modules)
+        return super().__getitem__(index)
 
     def __iter__(self) -> Iterator[Module]:
         return iter(self._modules.values())
@@ -109,11 +126,6 @@ class Sequential(Module):
             self.append(module)
         return self
 
-    def append(self, module: Module) -> Sequential:
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
-
     def extend(self, sequential: Iterable[Module]) -> Sequential:
         """Add several modules at the end."""
         for module in sequential:
@@ -131,14 +143,8 @@ class Sequential(Module):
         self._renumber(modules)
         return self
 
-    def pop(self, key: int | slice) -> Any:
-        """Remove and return the module at ``key``."""
-        value = self[key]
-        del self[key]
-        return value
 
-
-class ModuleList(Module):
+class ModuleList(_Numbered):
     """A list of modules whose parameters are registered."""
 
     def __init__(self, modules: Iterable[Module] | None = None) -> None:
@@ -146,29 +152,13 @@ class ModuleList(Module):
         if modules is not None:
             self.extend(modules)
 
-    def _name_at(self, index: Any) -> str:
+    def _name_at(self, index: int) -> str:
         return str(_position(index, len(self)))
-
-    def _renumber(self, modules: Iterable[Module]) -> None:
-        modules = list(modules)
-        self._modules.clear()
-        self._modules.update({str(i): module for i, module in enumerate(modules)})
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return type(self)(list(self._modules.values())[index])
-        return self._modules[self._name_at(index)]
-
-    def __setitem__(self, index: int, module: Module) -> None:
-        setattr(self, self._name_at(index), module)
-
-    def __delitem__(self, index: Any) -> None:
-        modules = list(self._modules.values())
-        del modules[index if isinstance(index, slice) else _position(index, len(self))]
-        self._renumber(modules)
-
-    def __len__(self) -> int:
-        return len(self._modules)
+        return super().__getitem__(index)
 
     def __iter__(self) -> Iterator[Module]:
         if len(self._modules) >= SEVERAL_BLOCKS and getattr(next(iter(self._modules.values())), "_modules", None):
@@ -187,11 +177,6 @@ class ModuleList(Module):
     def __add__(self, other: Iterable[Module]) -> ModuleList:
         return ModuleList([*self, *other])
 
-    def append(self, module: Module) -> ModuleList:
-        """Add a module at the end."""
-        self.add_module(str(len(self)), module)
-        return self
-
     def extend(self, modules: Iterable[Module]) -> ModuleList:
         """Add several modules at the end."""
         if not isinstance(modules, Iterable):
@@ -205,12 +190,6 @@ class ModuleList(Module):
         modules = list(self)
         modules.insert(index, module)
         self._renumber(modules)
-
-    def pop(self, key: int | slice) -> Any:
-        """Remove and return the module at ``key``."""
-        value = self[key]
-        del self[key]
-        return value
 
     def __repr__(self) -> str:
         """Write runs of equal modules once: ``(0-11): 12 x Block(...)``."""
