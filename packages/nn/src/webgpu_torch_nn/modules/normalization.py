@@ -18,7 +18,28 @@ def _as_shape(normalized_shape: Any) -> tuple[int, ...]:
     return (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
 
 
-class LayerNorm(Module):
+class _Affine(Module):
+    """What may have a weight, of ones at first, and a bias, of zeros."""
+
+    weight: Parameter | None
+    bias: Parameter | None
+
+    def _register(self, shape: tuple[int, ...], exist: dict[str, bool], device: Any, dtype: Any) -> None:
+        """Register the parameters of these names, None for those that do not exist."""
+        for name, exists in exist.items():
+            self.register_parameter(name, Parameter(torch.empty(shape, device=device, dtype=dtype)) if exists else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Set the weight to ones and the bias to zeros."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        bias = self._parameters.get("bias")
+        if bias is not None:
+            init.zeros_(bias)
+
+
+class LayerNorm(_Affine):
     """``(x - mean) / sqrt(var + eps) * weight + bias`` over the last dimensions (Ba et al., 2016).
 
     Args:
@@ -41,22 +62,8 @@ class LayerNorm(Module):
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        if elementwise_affine:
-            self.weight = Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype))
-        else:
-            self.register_parameter("weight", None)
-        if elementwise_affine and bias:
-            self.bias = Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype))
-        else:
-            self.register_parameter("bias", None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set the weight to ones and the bias to zeros."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        exist = {"weight": elementwise_affine, "bias": elementwise_affine and bias}
+        self._register(self.normalized_shape, exist, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
@@ -68,7 +75,7 @@ class LayerNorm(Module):
         )
 
 
-class RMSNorm(Module):
+class RMSNorm(_Affine):
     """``x / sqrt(mean(x²) + eps) * weight`` over the last dimensions (Zhang and Sennrich, 2019).
 
     Args:
@@ -89,16 +96,7 @@ class RMSNorm(Module):
         self.normalized_shape = _as_shape(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        if elementwise_affine:
-            self.weight = Parameter(torch.empty(self.normalized_shape, device=device, dtype=dtype))
-        else:
-            self.register_parameter("weight", None)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set the weight to ones."""
-        if self.weight is not None:
-            init.ones_(self.weight)
+        self._register(self.normalized_shape, {"weight": elementwise_affine}, device, dtype)
 
     def forward(self, x: Tensor) -> Tensor:
         return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
@@ -107,7 +105,7 @@ class RMSNorm(Module):
         return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """``(x - mean) / sqrt(var + eps) * weight + bias`` over groups of channels of [n, c, ...] (Wu and He, 2018).
 
     Args:
@@ -119,8 +117,6 @@ class GroupNorm(Module):
     """
 
     __constants__ = ["num_groups", "num_channels", "eps", "affine"]
-    weight: Parameter | None
-    bias: Parameter | None
 
     def __init__(
         self,
@@ -140,17 +136,7 @@ class GroupNorm(Module):
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        for name, exists in (("weight", affine), ("bias", affine and bias)):
-            values = Parameter(torch.empty(num_channels, device=device, dtype=dtype)) if exists else None
-            self.register_parameter(name, values)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Set the weight to ones and the bias to zeros."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._register((num_channels,), {"weight": affine, "bias": affine and bias}, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)

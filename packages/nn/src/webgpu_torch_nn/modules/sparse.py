@@ -13,7 +13,46 @@ from webgpu_torch_nn.modules.module import Module
 from webgpu_torch_nn.parameter import Parameter
 
 
-class Embedding(Module):
+class _Table(Module):
+    """What look-up tables share: sizes, options, a row that stands for nothing, and the weight, drawn unless it is given."""
+
+    def __init__(
+        self, sizes: tuple[int, int], padding_idx: int | None, max_norm: float | None, norm_type: float,
+        scale_grad_by_freq: bool, sparse: bool, weight: Tensor | None, freeze: bool, device: Any, dtype: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = rows, _ = sizes
+        if padding_idx is not None:
+            if not -rows <= padding_idx < rows:
+                raise AssertionError(
+                    f"padding_idx must be within num_embeddings: got {padding_idx} for {rows} embeddings"
+                )
+            padding_idx %= rows
+        self.padding_idx = padding_idx
+        self.max_norm = max_norm
+        self.norm_type = norm_type
+        self.scale_grad_by_freq = scale_grad_by_freq
+        self.sparse = sparse
+        if weight is None:
+            self.weight = Parameter(torch.empty(sizes, device=device, dtype=dtype), requires_grad=not freeze)
+            self.reset_parameters()
+        else:
+            if tuple(weight.shape) != sizes:
+                raise AssertionError(
+                    "Shape of weight does not match num_embeddings and embedding_dim: got "
+                    f"{list(weight.shape)}, expected {list(sizes)}"
+                )
+            self.weight = Parameter(weight, requires_grad=not freeze)
+
+    def reset_parameters(self) -> None:
+        """Draw new starting values; the padding row becomes zero."""
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with torch.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+
+class Embedding(_Table):
     """Rows of a table picked by integer indices.
 
     Args:
@@ -39,38 +78,10 @@ class Embedding(Module):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__()
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError(
-                    f"padding_idx must be within num_embeddings: got {padding_idx} for {num_embeddings} embeddings"
-                )
-            padding_idx %= num_embeddings
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.padding_idx = padding_idx
-        self.max_norm = max_norm
-        self.norm_type = norm_type
-        self.scale_grad_by_freq = scale_grad_by_freq
-        self.sparse = sparse
-        if _weight is None:
-            empty = torch.empty((num_embeddings, embedding_dim), device=device, dtype=dtype)
-            self.weight = Parameter(empty, requires_grad=not _freeze)
-            self.reset_parameters()
-        else:
-            if list(_weight.shape) != [num_embeddings, embedding_dim]:
-                raise AssertionError(
-                    "Shape of weight does not match num_embeddings and embedding_dim: got "
-                    f"{list(_weight.shape)}, expected {[num_embeddings, embedding_dim]}"
-                )
-            self.weight = Parameter(_weight, requires_grad=not _freeze)
-
-    def reset_parameters(self) -> None:
-        """Draw new starting values; the padding row becomes zero."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with torch.no_grad():
-                self.weight[self.padding_idx].fill_(0)
+        super().__init__(
+            (num_embeddings, embedding_dim), padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, _freeze,
+            device, dtype,
+        )  # fmt: skip
 
     def forward(self, input: Tensor) -> Tensor:
         if self.padding_idx is None and self.max_norm is None and not self.scale_grad_by_freq and not self.sparse:
@@ -123,7 +134,7 @@ class Embedding(Module):
         )
 
 
-class EmbeddingBag(Module):
+class EmbeddingBag(_Table):
     """Sums, means or maxima of bags of rows of a table.
 
     Args:
@@ -153,39 +164,12 @@ class EmbeddingBag(Module):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        super().__init__()
-        self.num_embeddings = num_embeddings
-        self.embedding_dim = embedding_dim
-        self.max_norm = max_norm
-        self.norm_type = norm_type
-        self.scale_grad_by_freq = scale_grad_by_freq
-        if padding_idx is not None:
-            if not -num_embeddings <= padding_idx < num_embeddings:
-                raise AssertionError(
-                    f"padding_idx must be within num_embeddings: got {padding_idx} for {num_embeddings} embeddings"
-                )
-            padding_idx %= num_embeddings
-        self.padding_idx = padding_idx
-        if _weight is None:
-            self.weight = Parameter(torch.empty((num_embeddings, embedding_dim), device=device, dtype=dtype))
-            self.reset_parameters()
-        else:
-            if list(_weight.shape) != [num_embeddings, embedding_dim]:
-                raise AssertionError(
-                    "Shape of weight does not match num_embeddings and embedding_dim: got "
-                    f"{list(_weight.shape)}, expected {[num_embeddings, embedding_dim]}"
-                )
-            self.weight = Parameter(_weight)
+        super().__init__(
+            (num_embeddings, embedding_dim), padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, False,
+            device, dtype,
+        )  # fmt: skip
         self.mode = mode
-        self.sparse = sparse
         self.include_last_offset = include_last_offset
-
-    def reset_parameters(self) -> None:
-        """Draw new starting values; the padding row becomes zero."""
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with torch.no_grad():
-                self.weight[self.padding_idx].fill_(0)
 
     def forward(self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None) -> Tensor:
         return F.embedding_bag(
