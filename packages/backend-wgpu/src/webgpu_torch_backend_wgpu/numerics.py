@@ -6,6 +6,8 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 
+from webgpu_torch_core.ir.scalar_math import round_to_float32
+
 from .functions import FUNCTIONS, Function, prelude
 from .gpu.interface import DISPATCH, Gpu, GpuError, PipelineRequest
 
@@ -123,10 +125,6 @@ _CASES: tuple[_Case, ...] = (
 )
 
 
-def _float32(value: float) -> float:
-    return struct.unpack("f", struct.pack("f", value))[0]
-
-
 def ulp_error(got: float, expected: float) -> float:
     """Return ``|got - expected|`` in units of the float32 spacing at ``expected``; NaN against a number is infinite."""
     if got == expected or (math.isnan(got) and math.isnan(expected)):
@@ -146,7 +144,7 @@ def _points(interval: tuple[float, float], count: int, salt: int) -> list[float]
         value = low + (high - low) * fraction
         if low < 0.0 < high and k % 3 == 0:
             value *= 10.0 ** (-8.0 * ((k * 0.569840290998) % 1.0))
-        points.append(min(max(_float32(value), low), high))
+        points.append(min(max(round_to_float32(value), low), high))
     return points
 
 
@@ -154,7 +152,7 @@ def numerics_table(gpu: Gpu, count: int = 4096) -> list[Row]:
     """Return a :class:`Row` for each function of which WGSL has a built-in, measured at ``count`` points."""
     rows = []
     for name, builtin, reference, intervals in _CASES:
-        columns = [[_float32(v) for v in _points(interval, count, k)] for k, interval in enumerate(intervals)]
+        columns = [[round_to_float32(v) for v in _points(interval, count, k)] for k, interval in enumerate(intervals)]
         inputs = [("f32", struct.pack(f"{count}f", *column)) for column in columns]
         own = f"wt_{name}({', '.join('abcd'[: len(columns)])})"
         expected = [reference(*arguments) for arguments in zip(*columns, strict=True)]

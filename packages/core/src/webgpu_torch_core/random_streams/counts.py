@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from webgpu_torch_core.ir.dtypes import dtype
-from webgpu_torch_core.random_streams.distributions import encode
+from webgpu_torch_core.random_streams.distributions import encode, uniform_doubles
 from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 # ln(k!) less Stirling's formula without its series, for k from 0 to 9.
@@ -18,11 +18,6 @@ _STIRLING_TAILS = (
     0.0810614667953272, 0.0413406959554092, 0.0276779256849983, 0.02079067210376509, 0.0166446911898211,
     0.0138761288230707, 0.0118967099458917, 0.0104112652619720, 0.00925546218271273, 0.00833056343336287,
 )  # fmt: skip
-
-
-def doubles(generator: MersenneTwister, count: int) -> list[float]:
-    """Return the next numbers of a stream from [0, 1), of 53 bits each."""
-    return [(word & 0x1FFFFFFFFFFFFF) * 2.0**-53 for word in generator.words64(count)]
 
 
 @contextmanager
@@ -57,7 +52,7 @@ def fill_poisson(
     generator: MersenneTwister,
     rates: Sequence[float],
     element: dtype,
-    drawn: Callable[[MersenneTwister, int], list[float]] = doubles,
+    drawn: Callable[[MersenneTwister, int], list[float]] = uniform_doubles,
 ) -> array[Any]:
     """Return one count per rate, as :func:`torch.poisson`.
 
@@ -108,7 +103,7 @@ def fill_binomial(
     counts: Sequence[float],
     probabilities: Sequence[float],
     element: dtype,
-    drawn: Callable[[MersenneTwister, int], list[float]] = doubles,
+    drawn: Callable[[MersenneTwister, int], list[float]] = uniform_doubles,
 ) -> array[Any]:
     """Return one number of successes per pair of trials and probability, as :func:`torch.binomial`.
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import struct
 from typing import Any, ClassVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.ir.scalar_math import round_to_float32
 
 from webgpu_torch_models.config import JsonConfig
 
@@ -84,14 +84,15 @@ def betas(config: SchedulerConfig) -> list[float]:
     else:
         known = "linear, scaled_linear, squaredcos_cap_v2"
         raise ValueError(f'beta_schedule "{config.beta_schedule}" is unknown; known are: {known}')
-    return [_single(each) for each in values]
+    # Checkpoints' own library computes in float32.
+    return [round_to_float32(each) for each in values]
 
 
 def cumulative_alphas(config: SchedulerConfig) -> list[float]:
     """Return how much of the image's variance is left after each training step."""
     product, result = 1.0, []
     for each in betas(config):
-        product *= _single(1 - each)
+        product *= round_to_float32(1 - each)
         result.append(product)
     if config.rescale_betas_zero_snr:
         # Lin et al. (2023), algorithm 1: nothing is left after the last step.
@@ -106,11 +107,6 @@ def spaced(first: float, last: float, count: int) -> list[float]:
     if count == 1:
         return [first]
     return [first + (last - first) * number / (count - 1) for number in range(count)]
-
-
-def _single(value: float) -> float:
-    """Round to float32, in which checkpoints' own library computes."""
-    return struct.unpack("f", struct.pack("f", value))[0]
 
 
 class Scheduler:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import operator
-import struct
 import warnings
 from collections.abc import Sequence
 from functools import lru_cache
@@ -16,6 +15,7 @@ from functools import lru_cache
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_real, is_whole
+from webgpu_torch_core.ir.scalar_math import round_to_float32
 from webgpu_torch_core.operations.spatial.resampling import Table, resampled
 from webgpu_torch_core.record.devices import has_float64
 
@@ -25,22 +25,17 @@ _DIMENSIONS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 _AREA = {3: adaptive_avg_pool1d, 4: adaptive_avg_pool2d, 5: adaptive_avg_pool3d}
 
 
-def _single(value: float) -> float:
-    """Return a number rounded to float32."""
-    return struct.unpack("f", struct.pack("f", value))[0]
-
-
 def _scale(size: int, count: int, align_corners: bool, factor: float | None, double: bool) -> float:
     """Return how many input positions an output position advances."""
     if align_corners:
         value = (size - 1) / (count - 1) if count > 1 else 0.0
     else:
         value = 1.0 / factor if factor is not None and factor > 0 else size / count
-    return value if double else _single(value)
+    return value if double else round_to_float32(value)
 
 
 def _source(scale: float, place: int, align_corners: bool, cubic: bool, double: bool) -> float:
-    rounded = (lambda value: value) if double else _single
+    rounded = (lambda value: value) if double else round_to_float32
     if align_corners:
         return rounded(scale * place)
     position = rounded(rounded(scale * (place + 0.5)) - 0.5)
@@ -49,13 +44,13 @@ def _source(scale: float, place: int, align_corners: bool, cubic: bool, double: 
 
 def _nearest_row(size: int, count: int, place: int, scale: float, exact: bool) -> list[tuple[int, float]]:
     if exact:
-        position = math.floor(_single((place + 0.5) * scale))
+        position = math.floor(round_to_float32((place + 0.5) * scale))
     elif count == size:
         position = place
     elif count == 2 * size:
         position = place // 2
     else:
-        position = math.floor(_single(place * scale))
+        position = math.floor(round_to_float32(place * scale))
     return [(min(position, size - 1), 1.0)]
 
 

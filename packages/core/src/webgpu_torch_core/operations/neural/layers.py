@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import dtype, float32, float64, int64
 from ...ir.layouts import wrap_dimension
+from ...ir.scalar_math import round_to_float32
 from ...record.grad_mode import no_grad
 from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format
@@ -337,7 +337,7 @@ def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool
 def _inverse(keep: float, kind: dtype) -> float:
     """Return the inverse of a number in the precision in which a type is computed."""
     exact = kind.to_real() is float64
-    return 1.0 / (keep if exact else struct.unpack("f", struct.pack("f", keep))[0])
+    return 1.0 / (keep if exact else round_to_float32(keep))
 
 
 def dropout_mask(input: Tensor, keep: float) -> Tensor:
