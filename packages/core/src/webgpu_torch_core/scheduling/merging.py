@@ -154,22 +154,20 @@ def _append(
     producer_outputs: tuple[int, ...],
     values: dict[Expression, Expression],
 ) -> tuple[Any, tuple[int, ...]]:
-    base = len(producer_outputs)
-    stores = tuple(
-        Store(
-            each.output + base,
-            each.offset,
-            each.strides,
-            rewrite(each.value, lambda node, _, values=values: values.get(node)),
-        )
-        for each in consumer.stores
-    )
     merged = producer.replace(
-        stores=producer.stores + stores,
+        stores=producer.stores + _moved_stores(consumer, len(producer_outputs), values),
         outputs=producer.outputs + consumer.outputs,
         name=join_names(producer, consumer),
     )
     return merged, producer_outputs + outputs
+
+
+def _moved_stores(consumer: Pointwise, base: int, values: dict[Expression, Expression]) -> tuple[Store, ...]:
+    """Return a consumer's stores behind ``base`` outputs of the kernel that it becomes a part of, with values for its loads."""
+    return tuple(
+        Store(each.output + base, each.offset, each.strides, rewrite(each.value, lambda node, _: values.get(node)))
+        for each in consumer.stores
+    )
 
 
 def join_names(first: Kernel, second: Kernel) -> str:
@@ -211,19 +209,9 @@ def merge_into_rows(
         return None
     if isinstance(consumer, RowProgram):
         return _append_reductions(consumer, outputs, rows, row_outputs, values)
-    base = len(row_outputs)
-    stores = tuple(
-        Store(
-            each.output + base,
-            each.offset,
-            each.strides,
-            rewrite(each.value, lambda node, _, values=values: values.get(node)),
-        )
-        for each in consumer.stores
-    )
     field = "row_stores" if per_row else "stores"
     merged = rows.replace(
-        **{field: getattr(rows, field) + stores},
+        **{field: getattr(rows, field) + _moved_stores(consumer, len(row_outputs), values)},
         outputs=rows.outputs + consumer.outputs,
         name=join_names(rows, consumer),
     )

@@ -285,22 +285,7 @@ def unique(
     if dim is not None:
         return _unique_slices(input, dim, return_inverse, return_counts, False)
     refuse_types("unique", input, 3)
-    refused = NotImplementedError("the derivative for '_unique2' is not implemented.")
-    flat = input.detach().reshape(-1)
-    if flat.numel() == 0:
-        none = flat.new_zeros(0, dtype=int64)
-        return _packed(
-            _refused(flat.clone(), input, refused),
-            no_view(none.reshape(input.shape)),
-            none,
-            return_inverse,
-            return_counts,
-        )
-    values, order = sort(flat, 0)
-    fresh = cat([values.new_ones(1, dtype=int64).bool(), values[1:] != values[:-1]], 0)
-    starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
-    back = no_view(back.reshape(input.shape)) if back is not None else None
-    return _packed(_refused(values[starts], input, refused), back, counts, return_inverse, return_counts)
+    return _unique_elements("_unique2", input, return_inverse, return_counts)
 
 
 @operation("composite")
@@ -311,22 +296,22 @@ def unique_consecutive(
     if dim is not None:
         return _unique_slices(input, dim, return_inverse, return_counts, True)
     refuse_types("unique", input, 3)
-    refused = NotImplementedError("the derivative for 'unique_consecutive' is not implemented.")
-    flat = input.detach().reshape(-1)
-    if flat.numel() == 0:
-        none = flat.new_zeros(0, dtype=int64)
-        return _packed(
-            _refused(flat.clone(), input, refused),
-            no_view(none.reshape(input.shape)),
-            none,
-            return_inverse,
-            return_counts,
-        )
-    fresh = cat([flat.new_ones(1, dtype=int64).bool(), flat[1:] != flat[:-1]], 0)
-    order = arange(flat.numel(), device=input.device)
+    return _unique_elements("unique_consecutive", input, return_inverse, return_counts)
+
+
+def _unique_elements(name: str, input: Tensor, return_inverse: bool, return_counts: bool) -> Any:
+    """Return the first element of each run of equal ones, of elements in order unless only neighbours are compared."""
+    refused = NotImplementedError(f"the derivative for '{name}' is not implemented.")
+    values = input.detach().reshape(-1)
+    if values.numel() == 0:
+        none = values.new_zeros(0, dtype=int64)
+        first = _refused(values.clone(), input, refused)
+        return _packed(first, no_view(none.reshape(input.shape)), none, return_inverse, return_counts)
+    values, order = sort(values, 0) if name == "_unique2" else (values, arange(values.numel(), device=input.device))
+    fresh = cat([values.new_ones(1, dtype=int64).bool(), values[1:] != values[:-1]], 0)
     starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
     back = no_view(back.reshape(input.shape)) if back is not None else None
-    return _packed(_refused(flat[starts], input, refused), back, counts, return_inverse, return_counts)
+    return _packed(_refused(values[starts], input, refused), back, counts, return_inverse, return_counts)
 
 
 def _row_ranks(rows: Tensor) -> Tensor:
