@@ -11,6 +11,7 @@ from webgpu_torch_core import Tensor
 from . import constraints
 from .continuous import Cauchy
 from .normal import Normal
+from .parametric import property_of
 from .transformed import TransformedDistribution
 from .transforms import AbsTransform
 
@@ -26,10 +27,7 @@ class _Folded(TransformedDistribution):
     def __init__(self, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(self._whole(0, scale, validate_args=False), AbsTransform(), validate_args)
 
-    @property
-    def scale(self) -> Tensor:
-        """The base's scale."""
-        return self.base_dist.scale
+    scale = property_of("base_dist.scale", "The base's scale.")
 
     @property
     def mode(self) -> Tensor:
@@ -80,10 +78,7 @@ class HalfCauchy(_Folded):
         """Infinity."""
         return torch.full_like(self.scale, math.inf)
 
-    @property
-    def variance(self) -> Tensor:
-        """Infinity."""
-        return self.base_dist.variance
+    variance = property_of("base_dist.variance", "Infinity.")
 
 
 __all__ = ["HalfCauchy", "HalfNormal"]

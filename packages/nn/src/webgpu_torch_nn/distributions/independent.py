@@ -9,6 +9,7 @@ from webgpu_torch_core import Size, Tensor
 
 from . import constraints
 from .distribution import Distribution
+from .parametric import property_of
 
 
 class Independent(Distribution):
@@ -39,10 +40,9 @@ class Independent(Distribution):
         self.base_dist, self.reinterpreted_batch_ndims = base_distribution, reinterpreted_batch_ndims
         super().__init__(shape[:kept], shape[kept:], validate_args=validate_args)
 
-    @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
-        """Whether the other distribution's samples are differentiable."""
-        return self.base_dist.has_rsample
+    has_rsample: Any = property_of(
+        "base_dist.has_rsample", "Whether the other distribution's samples are differentiable."
+    )
 
     @property
     def has_enumerate_support(self) -> bool:  # type: ignore[override]
@@ -57,20 +57,9 @@ class Independent(Distribution):
             return constraints.independent(result, self.reinterpreted_batch_ndims)
         return result
 
-    @property
-    def mean(self) -> Tensor:
-        """The mean."""
-        return self.base_dist.mean
-
-    @property
-    def mode(self) -> Tensor:
-        """The most likely value."""
-        return self.base_dist.mode
-
-    @property
-    def variance(self) -> Tensor:
-        """The variance."""
-        return self.base_dist.variance
+    mean = property_of("base_dist.mean", "The mean.")
+    mode = property_of("base_dist.mode", "The most likely value.")
+    variance = property_of("base_dist.variance", "The variance.")
 
     def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Independent:
         """Return a distribution over an expanded one."""

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from webgpu_torch_core import Size, Tensor
 
 from .distribution import Distribution
 from .utils import broadcast_all, lazy_property, logits_to_probs, probs_to_logits
+
+
+def property_of(path: str, meaning: str) -> property:
+    """Return a property that is another distribution's, such as ``base_dist.scale``."""
+    return property(attrgetter(path), doc=meaning)
 
 
 class Parametric(Distribution):
@@ -101,17 +107,6 @@ class ByProbabilityOf(Parametric):
         new._chances = self._chances.expand(batch_shape)
         return new
 
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self._chances.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """The log odds, or the log probabilities of classes."""
-        return self._chances.logits
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of what the probabilities were given by."""
-        return self._chances.param_shape
+    probs = property_of("_chances.probs", "The probabilities.")
+    logits = property_of("_chances.logits", "The log odds, or the log probabilities of classes.")
+    param_shape = property_of("_chances.param_shape", "The shape of what the probabilities were given by.")

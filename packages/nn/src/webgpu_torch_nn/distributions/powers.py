@@ -14,7 +14,7 @@ from .continuous import Exponential, uniform
 from .gamma import Gamma
 from .gumbel import EULER
 from .normal import Normal
-from .parametric import Parametric
+from .parametric import Parametric, property_of
 from .transformed import TransformedDistribution
 from .transforms import AffineTransform, ExpTransform, PowerTransform, StickBreakingTransform
 from .uniform import Uniform
@@ -152,15 +152,8 @@ class InverseGamma(TransformedDistribution):
         base = Gamma(concentration, rate, validate_args=validate_args)
         super().__init__(base, PowerTransform(-torch.ones_like(base.rate[(0,) * base.rate.dim()])), validate_args)
 
-    @property
-    def concentration(self) -> Tensor:
-        """The base's concentration."""
-        return self.base_dist.concentration
-
-    @property
-    def rate(self) -> Tensor:
-        """The base's rate."""
-        return self.base_dist.rate
+    concentration = property_of("base_dist.concentration", "The base's concentration.")
+    rate = property_of("base_dist.rate", "The base's rate.")
 
     @property
     def mean(self) -> Tensor:
@@ -196,15 +189,8 @@ class LogisticNormal(TransformedDistribution):
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base if base.batch_shape else base.expand([1]), StickBreakingTransform(), validate_args)
 
-    @property
-    def loc(self) -> Tensor:
-        """The normal numbers' means."""
-        return self.base_dist.base_dist.loc
-
-    @property
-    def scale(self) -> Tensor:
-        """The normal numbers' standard deviations."""
-        return self.base_dist.base_dist.scale
+    loc = property_of("base_dist.base_dist.loc", "The normal numbers' means.")
+    scale = property_of("base_dist.base_dist.scale", "The normal numbers' standard deviations.")
 
 
 class GeneralizedPareto(Parametric):

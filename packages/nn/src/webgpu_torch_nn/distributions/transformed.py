@@ -14,7 +14,7 @@ from .categorical import Categorical
 from .distribution import Distribution
 from .independent import Independent
 from .normal import Normal
-from .parametric import ByProbabilityOf, Parametric
+from .parametric import ByProbabilityOf, Parametric, property_of
 from .transforms import ComposeTransform, ExpTransform, SigmoidTransform, Transform, sum_rightmost
 from .utils import broadcast_all, clamp_probs
 
@@ -51,10 +51,7 @@ class TransformedDistribution(Parametric):
         new.base_dist = self.base_dist.expand(shape[: len(shape) - len(self.base_dist.event_shape)])
         return new
 
-    @property
-    def has_rsample(self) -> bool:  # type: ignore[override]
-        """As the base's."""
-        return self.base_dist.has_rsample
+    has_rsample: Any = property_of("base_dist.has_rsample", "As the base's.")
 
     @constraints.dependent_property(is_discrete=False)
     def support(self) -> Any:
@@ -125,15 +122,8 @@ class LogNormal(TransformedDistribution):
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         super().__init__(Normal(loc, scale, validate_args), ExpTransform(), validate_args)
 
-    @property
-    def loc(self) -> Tensor:
-        """The logarithm's mean."""
-        return self.base_dist.loc
-
-    @property
-    def scale(self) -> Tensor:
-        """The logarithm's standard deviation."""
-        return self.base_dist.scale
+    loc = property_of("base_dist.loc", "The logarithm's mean.")
+    scale = property_of("base_dist.scale", "The logarithm's standard deviation.")
 
     @property
     def mean(self) -> Tensor:
@@ -191,20 +181,9 @@ class _Relaxed(TransformedDistribution):
 
     has_rsample: Any = True
 
-    @property
-    def temperature(self) -> Any:
-        """The temperature."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Tensor:
-        """The log odds, or the log probabilities of classes."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Tensor:
-        """The probabilities."""
-        return self.base_dist.probs
+    temperature = property_of("base_dist.temperature", "The temperature.")
+    logits = property_of("base_dist.logits", "The log odds, or the log probabilities of classes.")
+    probs = property_of("base_dist.probs", "The probabilities.")
 
 
 class RelaxedBernoulli(_Relaxed):
