@@ -67,9 +67,9 @@ def _div(save: Save, first: Value, second: Value) -> Backward:
     return _pair(first, second, lambda g: g / right(), lambda g: -g * ((left() / right()) / right()))
 
 
-def _neg(save: Save, self: Value) -> Backward:
-    del save, self
-    return lambda g: [-g]
+def _linear(back: Callable[..., Value]) -> Callable[..., Backward]:
+    """Return the formula of what needs nothing but the gradient and the arguments after the tensor."""
+    return lambda save, self, *args, **_: lambda g: [back(g, *args)]
 
 
 def _product(save: Save, first: Value, second: Value) -> Backward:
@@ -86,16 +86,6 @@ def _addmm(save: Save, bias: Value, first: Value, second: Value, *, beta: Value 
         return [_fitted(g if beta == 1 else g * beta, *place), *product(scaled)]
 
     return backward
-
-
-def _t(save: Save, self: Value) -> Backward:
-    del save, self
-    return lambda g: [g.t()]
-
-
-def _transpose(save: Save, self: Value, dim0: int, dim1: int) -> Backward:
-    del save, self
-    return lambda g: [g.transpose(dim0, dim1)]
 
 
 def _permute(save: Save, self: Value, dims: Sequence[int]) -> Backward:
@@ -118,11 +108,6 @@ def _repeated(save: Save, self: Value, *_: Value, **__: Value) -> Backward:
     return lambda g: [_fitted(g, *place)]
 
 
-def _same(save: Save, self: Value, **_: Value) -> Backward:
-    del save, self
-    return lambda g: [g]
-
-
 def _to_copy(save: Save, self: Value, **_: Value) -> Backward:
     del save
     dtype, device = self.dtype, self.device
@@ -132,11 +117,6 @@ def _to_copy(save: Save, self: Value, **_: Value) -> Backward:
 def _copied(save: Save, self: Value, source: Value, non_blocking: bool = False) -> Backward:
     del save, non_blocking
     return _pair(self, source, lambda g: g * 0, lambda g: g)
-
-
-def _filled(save: Save, self: Value, value: Value) -> Backward:
-    del save
-    return _pair(self, value, lambda g: g * 0, lambda g: g)
 
 
 def _sum(save: Save, self: Value, dim: Value = None, keepdim: bool = False, *, dtype: Value = None) -> Backward:
@@ -177,10 +157,13 @@ def _pow(save: Save, self: Value, exponent: Value) -> Backward:
 
 FORMULAS: dict[str, Callable[..., Backward | None]] = {
     "add.Tensor": _add, "add_.Tensor": _add, "sub.Tensor": _sub, "sub_.Tensor": _sub, "mul.Tensor": _mul, "div.Tensor": _div,
-    "copy_.default": _copied, "fill_.Scalar": _filled, "fill_.Tensor": _filled, "neg.default": _neg, "mm.default": _product, "bmm.default": _product, "addmm.default": _addmm, "t.default": _t,
-    "transpose.int": _transpose, "permute.default": _permute, "view.default": _reshaped, "_unsafe_view.default": _reshaped,
+    "copy_.default": _copied, "fill_.Scalar": _copied, "fill_.Tensor": _copied, "neg.default": _linear(lambda g: -g),
+    "mm.default": _product, "bmm.default": _product, "addmm.default": _addmm, "t.default": _linear(lambda g: g.t()),
+    "transpose.int": _linear(lambda g, dim0, dim1: g.transpose(dim0, dim1)), "permute.default": _permute,
+    "view.default": _reshaped, "_unsafe_view.default": _reshaped,
     "unsqueeze.default": _reshaped, "squeeze.default": _reshaped, "squeeze.dim": _reshaped, "squeeze.dims": _reshaped,
-    "expand.default": _repeated, "alias.default": _same, "clone.default": _same, "_to_copy.default": _to_copy,
+    "expand.default": _repeated, "alias.default": _linear(lambda g: g), "clone.default": _linear(lambda g: g),
+    "_to_copy.default": _to_copy,
     "sum.default": _sum, "sum.dim_IntList": _sum, "mean.default": _mean, "mean.dim": _mean, "pow.Tensor_Scalar": _pow,
     "relu.default": _elementwise(lambda g, x: g * (x > 0)), "exp.default": _elementwise(lambda g, x: g * x.exp()),
     "log.default": _elementwise(lambda g, x: g / x), "sin.default": _elementwise(lambda g, x: g * x.cos()),

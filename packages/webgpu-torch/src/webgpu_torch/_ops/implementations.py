@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 
-from webgpu_torch_core import Tensor
+from webgpu_torch_core import Tensor, float32
 from webgpu_torch_core.dispatch.below import Value
 
 from .overloads import OpOverloadPacket
@@ -60,15 +60,11 @@ def _index_put(input: Value, indices: Sequence[Tensor | None], values: Value, ac
 
 def _softmax(input: Value, dim: int, half_to_float: bool) -> Tensor:
     """Return the softmax along a dimension."""
-    from webgpu_torch_core import float32
-
     return input.softmax(dim, dtype=float32 if half_to_float else None)
 
 
 def _log_softmax(input: Value, dim: int, half_to_float: bool) -> Tensor:
     """Return the logarithm of the softmax along a dimension."""
-    from webgpu_torch_core import float32
-
     return input.log_softmax(dim, dtype=float32 if half_to_float else None)
 
 

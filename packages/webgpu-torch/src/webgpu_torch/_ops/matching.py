@@ -30,12 +30,8 @@ def _is_number(value: object) -> bool:
     return isinstance(value, numbers.Number)
 
 
-def _is_tensor(value: object) -> bool:
-    return isinstance(value, Tensor)
-
-
 _KINDS: dict[str, Callable[[object], bool]] = {
-    "Tensor": _is_tensor,
+    "Tensor": lambda value: isinstance(value, Tensor),
     "Scalar": _is_number,
     "int": _is_int,
     "float": lambda value: isinstance(value, numbers.Real) and not isinstance(value, bool),
