@@ -200,9 +200,9 @@ class GatedMLP(Module):
 
     joined_maps: ClassVar[tuple[str, ...]] = ("gate_proj", "up_proj")
 
-    def __init__(self, config: DecoderConfig, inner: int | None = None) -> None:
+    def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
-        inner = config.intermediate_size if inner is None else inner
+        inner = config.intermediate_size
         self.fused = config.fused_projections
         if self.fused:
             self.gate_up_proj = Linear(config.hidden_size, 2 * inner, bias=config.mlp_bias)

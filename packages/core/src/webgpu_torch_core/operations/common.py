@@ -121,7 +121,7 @@ def no_view(result: Any) -> Any:
     return result
 
 
-def as_dimensions(dim: Any, ndim: int, name: str = "dim") -> tuple[int, ...]:
+def as_dimensions(dim: Any, ndim: int) -> tuple[int, ...]:
     """Return reduced dimensions, non-negative and sorted; None or an empty tuple means all.
 
     Raises:
@@ -136,7 +136,7 @@ def as_dimensions(dim: Any, ndim: int, name: str = "dim") -> tuple[int, ...]:
     chosen = [wrap_dimension(as_dimension(each, not place), ndim) for place, each in enumerate(given)]
     if len(set(chosen)) != len(chosen):
         repeated = next(each for each in chosen if chosen.count(each) > 1)
-        raise RuntimeError(f"{name} {repeated} appears multiple times in the list of dims")
+        raise RuntimeError(f"dim {repeated} appears multiple times in the list of dims")
     return tuple(sorted(chosen)) if ndim else ()
 
 

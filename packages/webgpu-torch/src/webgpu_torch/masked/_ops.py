@@ -22,16 +22,7 @@ REDUCTIONS = frozenset(
     ("sum", "prod", "amax", "amin", "argmax", "argmin", "mean", "median", "norm", "var", "std", "logsumexp")
 )
 NORMALIZATIONS = frozenset(("softmax", "log_softmax", "softmin", "normalize", "cumsum", "cumprod"))
-
-
-def _canonical_dim(dim: Dimensions, ndim: int) -> tuple[int, ...]:
-    """Return dimensions in order, counted from the first; all of them for none.
-
-    Raises:
-        IndexError: there is no such dimension.
-        RuntimeError: one is named twice.
-    """
-    return tuple(sorted(as_dimensions(dim, ndim)))
+_canonical_dim = as_dimensions
 
 
 def _reduction_identity(op_name: str, input: Tensor, *args: float) -> Tensor | None:

@@ -102,14 +102,13 @@ def require_inside(
 
 
 def positions_inside(
-    name: str, index: Tensor, size: int, error: Callable[[int], Exception], wraps: bool = False,
-    ignored: int | None = None, detail: object = None,
+    name: str, index: Tensor, size: int, error: Callable[[int], Exception], wraps: bool = False, ignored: int | None = None
 ) -> Tensor:  # fmt: skip
     """Return positions as int64 from the front, in their shape, 0 for ignored ones; what reads them looks at them where it can.
 
     Others are refused as by :func:`require_inside`.
     """
-    report = require_inside(name, index, size, error, wraps, ignored, index.numel() > 0, detail)
+    report = require_inside(name, index, size, error, wraps, ignored, index.numel() > 0)
     bounds = Bounds(size, wraps, ignored)
     kernel = _positions_kernel(index._layout, index._storage.value.numel, index.dtype, bounds, report is not None)
     return record(kernel, (index,), () if report is None else (report.code,), (index._layout.shape,))
