@@ -134,8 +134,7 @@ def all_reduce(
         RuntimeError: bits of what are no integers.
     """
     _require_tensor(tensor, "tensor")
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("all_reduce")
     _write(tensor, _combined(found, tensor, op))
     return _done(async_op, tensor)
@@ -152,8 +151,7 @@ def reduce(
         RuntimeError: no such process.
     """
     _require_tensor(tensor, "tensor")
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("reduce")
     root, result = root_of(found, dst, group_dst), _combined(found, tensor, op)
     if found.rank() == root:
@@ -171,8 +169,7 @@ def broadcast(
         RuntimeError: no such process.
     """
     _require_tensor(tensor, "tensor")
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("broadcast")
     _write(tensor, found.transport.broadcast(tensor.detach(), root_of(found, src, group_src)))
     return _done(async_op, tensor)
@@ -187,8 +184,7 @@ def all_gather(tensor_list: list[Tensor], tensor: Tensor, group: object = None, 
     """
     _require_tensors(tensor_list, "tensor_list")
     _require_tensor(tensor, "tensor")
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("all_gather")
     _require_count(tensor_list, found, "tensor_list")
     for target, source in zip(tensor_list, found.transport.all_gather(tensor.detach()), strict=True):
@@ -207,8 +203,7 @@ def all_gather_into_tensor(
     """
     _require_tensor(output_tensor, "output_tensor")
     _require_tensor(input_tensor, "input_tensor")
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("all_gather_into_tensor")
     _write(output_tensor, torch.stack(found.transport.all_gather(input_tensor.detach())))
     return _done(async_op, output_tensor)
@@ -225,8 +220,7 @@ def gather(
         ValueError: that process gave no list of one tensor for each, or another gave one.
     """
     _require_tensor(tensor, "tensor")
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("gather")
     root = _root_or_first(found, dst, group_dst)
     parts = found.transport.all_gather(tensor.detach())
@@ -254,8 +248,7 @@ def scatter(
         ValueError: that process gave no list of one tensor for each, or another gave one.
     """
     _require_tensor(tensor, "tensor")
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("scatter")
     root = _root_or_first(found, src, group_src)
     if found.rank() == root:
@@ -283,8 +276,7 @@ def reduce_scatter(
     """
     _require_tensor(output, "output")
     _require_tensors(input_list, "input_list")
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("reduce_scatter")
     _require_count(input_list, found, "input_list")
     _write(output, _combined(found, torch.stack([each.detach() for each in input_list]), op)[found.rank()])
@@ -302,8 +294,7 @@ def reduce_scatter_tensor(
     """
     _require_tensor(output, "output")
     _require_tensor(input, "input")
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("reduce_scatter_tensor")
     if input.numel() != output.numel() * found.size():
         raise ValueError("input tensor must be the same size as output size times world size")
@@ -322,8 +313,7 @@ def all_to_all(
     """
     _require_tensors(output_tensor_list, "output_tensor_list")
     _require_tensors(input_tensor_list, "input_tensor_list")
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("all_to_all")
     _require_count(output_tensor_list, found, "output_tensor_list")
     _require_count(input_tensor_list, found, "input_tensor_list")
@@ -345,8 +335,7 @@ def all_to_all_single(
     """
     _require_tensor(output, "output")
     _require_tensor(input, "input")
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("all_to_all_single")
     targets, sources = (
         list(each.detach().split(sizes or [each.shape[0] // found.size()] * found.size()))
@@ -364,8 +353,7 @@ def barrier(group: object = None, async_op: bool = False, device_ids: object = N
         ValueError: there is no default group.
     """
     del device_ids
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("barrier")
     found.transport.barrier()
     return _done(async_op)
@@ -405,8 +393,7 @@ def isend(
         ValueError: no such process, or this one.
     """
     _require_tensor(tensor, "tensor")
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("isend")
     found.transport.send(tensor.detach(), _peer(found, dst, group_dst, "destination"), tag)
     return Work()
@@ -434,8 +421,7 @@ def irecv(
         RuntimeError: no such process, or this one.
     """
     _require_tensor(tensor, "tensor")
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("irecv")
     named = src is not None or group_src is not None
     sender = _peer(found, src, group_src, "source") if named else None

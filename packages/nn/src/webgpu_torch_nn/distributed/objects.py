@@ -47,8 +47,7 @@ def all_gather_object(object_list: Objects, obj: object, group: object = None) -
     Raises:
         ValueError: there is no default group.
     """
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("all_gather_object")
     object_list[: found.size()] = _all(found, obj)
     return None
@@ -63,8 +62,7 @@ def gather_object(
     Raises:
         ValueError: that process gave no list.
     """
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("gather_object")
     root = root_of(found, 0 if dst is None and group_dst is None else dst, group_dst)
     objects = _all(found, obj)
@@ -85,8 +83,7 @@ def broadcast_object_list(
         ValueError: there is no default group, or no such process.
     """
     del device
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("broadcast_object_list")
     root = root_of(found, 0 if src is None and group_src is None else src, group_src)
     objects = _of_one(found, object_list, root)
@@ -105,8 +102,7 @@ def scatter_object_list(
         ValueError: the list does not have one object for each process.
         TypeError: the other list is empty, or none.
     """
-    found = member(group)
-    if found is None:
+    if (found := member(group)) is None:
         return warn_not_member("scatter_object_list")
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
         raise TypeError("Expected argument scatter_object_output_list to be a list of size at least 1.")

@@ -44,19 +44,7 @@ def _padding_mask(mask: Tensor | None, name: str, other: Tensor | None, other_na
 
 
 class _Layer(Module):
-    """What the layers of encoders and decoders share: self-attention, a feed-forward block, and where to normalise.
-
-    Args:
-        d_model: features of input and output.
-        nhead: heads of attention.
-        dim_feedforward: features between the two linear maps.
-        dropout: probability of dropping elements, while training.
-        activation: "relu", "gelu" or a function, between the two linear maps.
-        layer_norm_eps: added to variances.
-        batch_first: whether inputs and output are [n, length, features], not [length, n, features].
-        norm_first: whether each block normalises its input instead of its sum with the input.
-        bias: whether linear maps and normalisations have biases.
-    """
+    """What the layers of encoders and decoders share: self-attention, a feed-forward block, and where to normalise."""
 
     attentions: tuple[str, ...] = ("self_attn",)
 
@@ -121,7 +109,7 @@ class _Layer(Module):
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention, then a feed-forward block; arguments:
+    """Self-attention, then a feed-forward block.
 
     Args:
         d_model: features of input and output.
@@ -157,7 +145,7 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to an encoder's output, then a feed-forward block; arguments:
+    """Self-attention, attention to an encoder's output, then a feed-forward block.
 
     Args:
         d_model: features of input and output.
