@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import Any
 
 from .pre_tokenizers import byte_characters
-from .stages import Description, OfSpaces, SequenceOf, Stage, pattern_of, pattern_written
+from .stages import OfSpaces, Replacing, SequenceOf, Stage
 
 
 @cache
@@ -30,14 +29,7 @@ class Decoder(Stage):
 class Sequence(SequenceOf, Decoder):
     """Several steps."""
 
-    def described(self) -> Description:
-        """Return what tokenizer.json holds of it."""
-        return {"type": "Sequence", "decoders": [each.described() for each in self.parts]}
-
-    @classmethod
-    def of(cls, described: Description) -> Sequence:
-        """Return what a file describes."""
-        return cls([Decoder.read(each) for each in described["decoders"]])
+    LISTED = "decoders"
 
     def chain(self, tokens: list[str]) -> list[str]:
         """Return the parts of the text that tokens become."""
@@ -119,16 +111,8 @@ class Strip(Decoder):
         return [self._stripped(each) for each in tokens]
 
 
-class Replace(Decoder):
+class Replace(Replacing, Decoder):
     """A text for each match of a pattern."""
-
-    FIELDS = {"pattern": "", "content": ""}
-    pattern: Any
-    content: str
-
-    def prepared(self) -> None:
-        """Compile the pattern."""
-        self.pattern, self._compiled = pattern_written(self.pattern), pattern_of(self.pattern)
 
     def chain(self, tokens: list[str]) -> list[str]:
         """Return the tokens with the matches replaced."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Any
 
-from .stages import Description, SequenceOf, Stage, pattern_of, pattern_written
+from .stages import Replacing, SequenceOf, Stage
 from .text import Piece, is_space
 
 
@@ -25,14 +24,7 @@ class Normalizer(Stage):
 class Sequence(SequenceOf, Normalizer):
     """Several changes."""
 
-    def described(self) -> Description:
-        """Return what tokenizer.json holds of it."""
-        return {"type": "Sequence", "normalizers": [each.described() for each in self.parts]}
-
-    @classmethod
-    def of(cls, described: Description) -> Sequence:
-        """Return what a file describes."""
-        return cls([Normalizer.read(each) for each in described["normalizers"]])
+    LISTED = "normalizers"
 
     def changed(self, piece: Piece) -> Piece:
         """Return what becomes of a text."""
@@ -105,16 +97,8 @@ class Prepend(Normalizer):
         return piece.before(self.prepend) if piece.text else piece  # type: ignore[attr-defined]
 
 
-class Replace(Normalizer):
+class Replace(Replacing, Normalizer):
     """A text for each match of a pattern."""
-
-    FIELDS = {"pattern": "", "content": ""}
-    pattern: Any
-    content: str
-
-    def prepared(self) -> None:
-        """Compile the pattern."""
-        self.pattern, self._compiled = pattern_written(self.pattern), pattern_of(self.pattern)
 
     def changed(self, piece: Piece) -> Piece:
         """Return the text with the matches replaced."""

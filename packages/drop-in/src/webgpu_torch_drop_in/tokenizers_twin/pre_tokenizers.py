@@ -6,7 +6,7 @@ import re
 from functools import cache
 from typing import Any
 
-from .stages import Description, OfSpaces, SequenceOf, Stage, pattern_of, pattern_written
+from .stages import OfSpaces, SequenceOf, Stage, pattern_of, pattern_written
 from .text import Piece, category, compiled
 
 WORDS = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
@@ -36,14 +36,7 @@ class PreTokenizer(Stage):
 class Sequence(SequenceOf, PreTokenizer):
     """Several ways, one after the other."""
 
-    def described(self) -> Description:
-        """Return what tokenizer.json holds of it."""
-        return {"type": "Sequence", "pretokenizers": [each.described() for each in self.parts]}
-
-    @classmethod
-    def of(cls, described: Description) -> Sequence:
-        """Return what a file describes."""
-        return cls([PreTokenizer.read(each) for each in described["pretokenizers"]])
+    LISTED = "pretokenizers"
 
     def pieces(self, piece: Piece) -> list[Piece]:
         """Return the parts of a text."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from .encoding import Encoding
 from .pre_tokenizers import byte_characters
-from .stages import Description, SequenceOf, Stage, Value
+from .stages import SequenceOf, Stage, Value
 from .text import is_space
 
 
@@ -45,14 +45,7 @@ def joined(processor: PostProcessor | None, encodings: list[Encoding], special: 
 class Sequence(SequenceOf, PostProcessor):
     """Several ways, one after the other."""
 
-    def described(self) -> Description:
-        """Return what tokenizer.json holds of it."""
-        return {"type": "Sequence", "processors": [each.described() for each in self.parts]}
-
-    @classmethod
-    def of(cls, described: Description) -> Sequence:
-        """Return what a file describes."""
-        return cls([PostProcessor.read(each) for each in described["processors"]])
+    LISTED = "processors"
 
     def processed(self, encodings: list[Encoding], special: bool) -> list[Encoding]:
         """Return the texts' tokens with others around them."""

@@ -90,8 +90,9 @@ def _written(value: Value) -> Value:
 
 
 class SequenceOf:
-    """What is common to the kinds that are several steps, one after the other."""
+    """What is common to the kinds that are several steps, one after the other; ``LISTED``: what files call these."""
 
+    LISTED: ClassVar[str]
     parts: list[Any]
 
     def __init__(self, parts: Value) -> None:
@@ -102,6 +103,16 @@ class SequenceOf:
 
     def __len__(self) -> int:
         return len(self.parts)
+
+    def described(self) -> Description:
+        """Return what tokenizer.json holds of it."""
+        return {"type": "Sequence", self.LISTED: [each.described() for each in self.parts]}
+
+    @classmethod
+    def of(cls, described: Description) -> Self:
+        """Return what a file describes."""
+        kind: type[Stage] = next(each for each in cls.__mro__ if Stage in each.__bases__)
+        return cls([kind.read(each) for each in described[cls.LISTED]])
 
 
 class OfSpaces:
@@ -132,3 +143,15 @@ def pattern_written(value: Value) -> Value:
     if isinstance(value, Regex):
         return {"Regex": value.pattern}
     return {"String": value} if isinstance(value, str) else value
+
+
+class Replacing:
+    """What is common to the kinds that put a text in the place of each match of a pattern."""
+
+    FIELDS: ClassVar[dict[str, Any]] = {"pattern": "", "content": ""}
+    pattern: Any
+    content: str
+
+    def prepared(self) -> None:
+        """Compile the pattern."""
+        self.pattern, self._compiled = pattern_written(self.pattern), pattern_of(self.pattern)
