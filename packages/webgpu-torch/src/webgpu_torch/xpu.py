@@ -1,25 +1,7 @@
 """``torch.xpu``: no such device; the GPU is reached through WebGPU, as ``device("webgpu")``."""
 
-from __future__ import annotations
-
-
-def is_available() -> bool:
-    """Return False."""
-    return False
-
-
-def device_count() -> int:
-    """Return 0."""
-    return 0
-
-
-def empty_cache() -> None:
-    """Do nothing."""
-
-
-def manual_seed(seed: int) -> None:
-    """Do nothing."""
-    del seed
-
-
-manual_seed_all = manual_seed
+from .mps import device_count as device_count
+from .mps import empty_cache as empty_cache
+from .mps import is_available as is_available
+from .mps import manual_seed as manual_seed
+from .mps import manual_seed_all as manual_seed_all
