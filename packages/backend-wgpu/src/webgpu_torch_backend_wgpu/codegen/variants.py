@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import Attention, Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort
@@ -20,7 +20,7 @@ from .attention_tile import attention_seconds, attention_tiles
 from .contraction_each import each_seconds, generate_each, has_few_channels
 from .contraction_host import generate_host, host_seconds, host_tiles_of
 from .contraction_matrix import generate_matrix, matrix_seconds, matrix_tiles_of
-from .contraction_tile import Tile, generate_tile, tile_seconds, tiles_of
+from .contraction_tile import generate_tile, tile_seconds, tiles_of
 from .contraction_vector import SKINNY, generate_alone, generate_vector, sums_alone, vector_seconds
 from .module import WORKGROUP
 from .pointwise import generate_apart, generate_grouped, lanes_of, pays_apart, rounds_of
@@ -36,9 +36,13 @@ from .scatter import (
     separate,
 )
 from .scatter_rows import Row, generate_row_scatter, row_of
-from .select import Selection, generate_selection, selection_of
+from .select import generate_selection, selection_of
 from .sort import RunSort, generate_block_sort, generate_run_sort, sorting_of
 from .transpose import generate_turned, turned_loads
+
+_Kernel = TypeVar("_Kernel", bound=Kernel)
+_Plan = TypeVar("_Plan")
+_Chunked = TypeVar("_Chunked", Team, ScanPlan)
 
 
 class Variant(NamedTuple):
@@ -118,10 +122,30 @@ def _traffic(share: float) -> Callable[[Any, Any, Facts], float]:
     return cost
 
 
-def _turned(kernel: Pointwise, capabilities: Capabilities) -> Iterator[tuple[int, list[Expression]]]:
-    found = turned_loads(kernel, capabilities)
-    if found is not None:
-        yield found
+def _where(holds: Callable[[_Kernel, Capabilities], bool]) -> Callable[[_Kernel, Capabilities], Iterable[None]]:
+    """Return what yields the one way of a variant without plans, where that is one."""
+    return lambda kernel, capabilities: [None] if holds(kernel, capabilities) else []
+
+
+def _planned(
+    plan: Callable[[_Kernel, Capabilities], _Plan | None],
+) -> Callable[[_Kernel, Capabilities], Iterable[_Plan]]:
+    """Return what yields the plan, where there is one."""
+    return lambda kernel, capabilities: [] if (found := plan(kernel, capabilities)) is None else [found]
+
+
+def _chunked(
+    plan: Callable[[_Kernel, Capabilities], _Chunked], several: bool
+) -> Callable[[_Kernel, Capabilities], Iterable[_Chunked]]:
+    """Return what yields the plan, where rows are cut into several chunks, or are not."""
+    return lambda kernel, capabilities: [each for each in [plan(kernel, capabilities)] if (each.chunks > 1) is several]
+
+
+def _of_many_rows(
+    tiles: Callable[[Contraction, Capabilities], Iterable[_Plan]],
+) -> Callable[[Contraction, Capabilities], Iterable[_Plan]]:
+    """Return what yields the tiles of contractions of many rows: of few, most of a block would be outside the result."""
+    return lambda kernel, capabilities: [] if _has_few_rows(kernel) else tiles(kernel, capabilities)
 
 
 def _grouped(kernel: Pointwise, capabilities: Capabilities) -> Iterator[tuple[int, int]]:
@@ -130,58 +154,9 @@ def _grouped(kernel: Pointwise, capabilities: Capabilities) -> Iterator[tuple[in
         yield lanes, rounds_of(kernel, capabilities, lanes)
 
 
-def _apart(kernel: Pointwise, capabilities: Capabilities) -> Iterator[None]:
-    if pays_apart(kernel):
-        yield None
-
-
-def _teams(chunked: bool) -> Callable[[RowProgram, Capabilities], Iterator[Team]]:
-    def fits(kernel: RowProgram, capabilities: Capabilities) -> Iterator[Team]:
-        team = Team(kernel, capabilities)
-        if (team.chunks > 1) is chunked:
-            yield team
-
-    return fits
-
-
 def _has_few_rows(kernel: Contraction) -> bool:
     m, n, k = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k))
     return kernel.dtype.name == "float32" and min(m, n) <= SKINNY and k >= 16
-
-
-def _few_rows(kernel: Contraction, capabilities: Capabilities) -> Iterator[None]:
-    if _has_few_rows(kernel):
-        yield None
-
-
-def _few_rows_alone(kernel: Contraction, capabilities: Capabilities) -> Iterator[None]:
-    if _has_few_rows(kernel) and sums_alone(kernel, capabilities):
-        yield None
-
-
-def _few_channels(kernel: Contraction, capabilities: Capabilities) -> Iterator[None]:
-    if has_few_channels(kernel) and not _has_few_rows(kernel):
-        yield None
-
-
-def _tiles(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
-    # Of few rows most of a block would be outside the result.
-    if not _has_few_rows(kernel):
-        yield from tiles_of(kernel, capabilities)
-
-
-def _host_tiles(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
-    if not _has_few_rows(kernel):
-        yield from host_tiles_of(kernel, capabilities)
-
-
-def _scans(chunked: bool) -> Callable[[Scan, Capabilities], Iterator[ScanPlan]]:
-    def fits(kernel: Scan, capabilities: Capabilities) -> Iterator[ScanPlan]:
-        plan = ScanPlan(kernel, capabilities)
-        if (plan.chunks > 1) is chunked:
-            yield plan
-
-    return fits
 
 
 def _sorts(in_blocks: bool) -> Callable[[Sort, Capabilities], Iterator[RunSort]]:
@@ -193,31 +168,10 @@ def _sorts(in_blocks: bool) -> Callable[[Sort, Capabilities], Iterator[RunSort]]
     return fits
 
 
-def _selections(kernel: Sort, capabilities: Capabilities) -> Iterator[Selection]:
-    selection = selection_of(kernel, capabilities)
-    if selection is not None:
-        yield selection
-
-
-def _parallel(kernel: Scatter, capabilities: Capabilities) -> Iterator[None]:
-    if any_order(kernel, capabilities):
-        yield None
-
-
 def _separable(kernel: Scatter, capabilities: Capabilities) -> Iterator[Expression]:
     parts = separate(kernel.index, len(kernel.lanes))
     if parts is not None:
         yield parts[1]
-
-
-def _bounded(kernel: Scatter, capabilities: Capabilities) -> Iterator[Row]:
-    row = row_of(kernel, capabilities)
-    if row is not None:
-        yield row
-
-
-def _always(kernel: Kernel, capabilities: Capabilities) -> Iterator[None]:
-    yield None
 
 
 def _sorting(kernel: Scatter, plan: object, facts: Facts) -> float:
@@ -261,22 +215,31 @@ _SORTING, _SORTED, _AFTER_ANOTHER = 4.2, 1e-4, 0.25
 
 VARIANTS: dict[type[Kernel], list[Variant]] = {
     Pointwise: [
-        Variant("tiles turned in workgroup memory", _turned, _traffic(0.9), generate_turned),
+        Variant("tiles turned in workgroup memory", _planned(turned_loads), _traffic(0.9), generate_turned),
         Variant("several neighbours per thread", _grouped, _traffic(0.8), lambda k, c, plan: generate_grouped(k, c, *plan)),
-        Variant("several elements per thread, a workgroup apart", _apart, _traffic(0.7), lambda k, c, _: generate_apart(k, c)),
-        Variant("an element per thread", _always, _traffic(0.6), lambda k, c, _: generate_grouped(k, c, 1)),
+        Variant(
+            "several elements per thread, a workgroup apart", _where(lambda k, _: pays_apart(k)), _traffic(0.7),
+            lambda k, c, _: generate_apart(k, c),
+        ),
+        Variant("an element per thread", _where(lambda *_: True), _traffic(0.6), lambda k, c, _: generate_grouped(k, c, 1)),
     ],
     RowProgram: [
-        Variant("rows within a workgroup", _teams(False), _traffic(0.8), generate_rows),
-        Variant("rows in chunks", _teams(True), _traffic(0.8), generate_chunks),
+        Variant("rows within a workgroup", _chunked(Team, False), _traffic(0.8), generate_rows),
+        Variant("rows in chunks", _chunked(Team, True), _traffic(0.8), generate_chunks),
     ],
     Contraction: [
-        Variant("few rows, threads alone", _few_rows_alone, vector_seconds, lambda k, c, _: generate_alone(k, c)),
-        Variant("few rows", _few_rows, vector_seconds, lambda k, c, _: generate_vector(k, c)),
+        Variant(
+            "few rows, threads alone", _where(lambda k, c: _has_few_rows(k) and sums_alone(k, c)), vector_seconds,
+            lambda k, c, _: generate_alone(k, c),
+        ),
+        Variant("few rows", _where(lambda k, _: _has_few_rows(k)), vector_seconds, lambda k, c, _: generate_vector(k, c)),
         Variant("tiles of matrices", matrix_tiles_of, matrix_seconds, generate_matrix),
-        Variant("tiles", _tiles, tile_seconds, generate_tile),
-        Variant("tiles for the host", _host_tiles, host_seconds, generate_host),
-        Variant("a result per thread", _few_channels, each_seconds, lambda k, c, _: generate_each(k, c)),
+        Variant("tiles", _of_many_rows(tiles_of), tile_seconds, generate_tile),
+        Variant("tiles for the host", _of_many_rows(host_tiles_of), host_seconds, generate_host),
+        Variant(
+            "a result per thread", _where(lambda k, _: has_few_channels(k) and not _has_few_rows(k)), each_seconds,
+            lambda k, c, _: generate_each(k, c),
+        ),
     ],
     Attention: [
         Variant("few rows", few_rows, few_rows_seconds, generate_few_rows),
@@ -284,18 +247,21 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("tiles", attention_tiles, attention_seconds, generate_attention),
     ],
     Scan: [
-        Variant("rows within a workgroup", _scans(False), _traffic(0.8), generate_scan),
-        Variant("rows in chunks", _scans(True), _traffic(0.8), generate_chunked_scan),
+        Variant("rows within a workgroup", _chunked(ScanPlan, False), _traffic(0.8), generate_scan),
+        Variant("rows in chunks", _chunked(ScanPlan, True), _traffic(0.8), generate_chunked_scan),
     ],
     Sort: [
-        Variant("the first few, selected", _selections, _traffic(0.4), generate_selection),
+        Variant("the first few, selected", _planned(selection_of), _traffic(0.4), generate_selection),
         Variant("rows in workgroup memory", _sorts(True), _traffic(0.3), generate_block_sort),
         Variant("runs that are merged", _sorts(False), _traffic(0.1), generate_run_sort),
     ],
     Scatter: [
-        Variant("an entry per thread", _parallel, lambda k, plan, facts: 0.0, lambda k, c, _: generate_parallel_scatter(k, c)),
+        Variant(
+            "an entry per thread", _where(any_order), lambda k, plan, facts: 0.0,
+            lambda k, c, _: generate_parallel_scatter(k, c),
+        ),
         Variant("sorted entries", _separable, _sorting, generate_sorted_scatter),
-        Variant("a workgroup per lane", _bounded, _listing, generate_row_scatter),
-        Variant("a lane per thread", _always, _serial, lambda k, c, _: generate_serial_scatter(k, c)),
+        Variant("a workgroup per lane", _planned(row_of), _listing, generate_row_scatter),
+        Variant("a lane per thread", _where(lambda *_: True), _serial, lambda k, c, _: generate_serial_scatter(k, c)),
     ],
 }  # fmt: skip
