@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
@@ -63,45 +63,31 @@ def _softmax(input: Tensor, dim: int) -> Tensor:
     return result
 
 
-def _require_float(source: Tensor, name: str) -> None:
-    if source.dtype.category < 2 and source.numel():
-        raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{type_title(source)}'")
-
-
 @operation("reduction", aliases=("special_softmax",))
 @remembered
-def softmax(
-    input: Tensor,
-    dim: int,
-    dtype: dtype | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """``exp(input) / sum(exp(input))`` along a dimension."""
-    source = input if dtype is None else input.to(dtype)
-    as_dimensions(dim, source.ndim)
-    _require_float(source, "softmax")
-    if source.ndim == 0:
-        return into(no_view(_softmax(source.reshape(1), 0).reshape(())), out, True)
-    return into(_softmax(source, dim), out, True)
+    return _of_floats("softmax", _softmax, input, dim, dtype, out)
 
 
 @operation("reduction", aliases=("special_log_softmax",))
 @remembered
-def log_softmax(
-    input: Tensor,
-    dim: int,
-    dtype: dtype | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
+def log_softmax(input: Tensor, dim: int, dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """``input - log(sum(exp(input)))`` along a dimension."""
-    source = input if dtype is None else input.to(dtype)
+    return _of_floats("log_softmax", _log_softmax, input, dim, dtype, out)
+
+
+def _of_floats(
+    name: str, function: Callable[[Tensor, int], Tensor], input: Tensor, dim: int, kind: dtype | None, out: Tensor | None
+) -> Tensor:  # fmt: skip
+    """Return a function of a tensor, converted if a type is given, along a dimension; a single number is a row of one."""
+    source = input if kind is None else input.to(kind)
     as_dimensions(dim, source.ndim)
-    _require_float(source, "log_softmax")
+    if source.dtype.category < 2 and source.numel():
+        raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{type_title(source)}'")
     if source.ndim == 0:
-        return into(no_view(log_softmax(source.reshape(1), 0).reshape(())), out, True)
-    return into(_log_softmax(source, dim), out, True)
+        return into(no_view(function(source.reshape(1), 0).reshape(())), out, True)
+    return into(function(source, dim), out, True)
 
 
 def _log_softmax(input: Tensor, dim: int) -> Tensor:
