@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import webgpu_torch_core as torch
@@ -216,6 +216,8 @@ class CorrCholeskyTransform(Transform):
 class _OfParts(Transform):
     """Transforms of the parts of a tensor along a dimension."""
 
+    _join: Callable[..., Tensor]
+
     def __init__(self, tseq: Sequence[Transform], dim: int, cache_size: int) -> None:
         if not all(isinstance(each, Transform) for each in tseq):
             raise AssertionError("All elements of tseq must be Transform instances")
@@ -241,9 +243,22 @@ class _OfParts(Transform):
         if value.size(self.dim) != length:
             raise AssertionError(f"x.size({self.dim}) = {value.size(self.dim)} must equal length {length}")
 
+    def _parts(self, value: Tensor) -> Sequence[Tensor]:
+        raise NotImplementedError
+
+    def _call(self, x: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._parts(x), strict=True)
+        return self._join([each(part) for each, part in parts], self.dim)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        parts = zip(self.transforms, self._parts(y), strict=True)
+        return self._join([each._inv_call(part) for each, part in parts], self.dim)
+
 
 class CatTransform(_OfParts):
     """Transforms of neighbouring parts of a tensor, as ``torch.cat`` puts them together."""
+
+    _join = staticmethod(torch.cat)
 
     def __init__(
         self, tseq: Sequence[Transform], dim: int = 0, lengths: Sequence[int] | None = None, cache_size: int = 0
@@ -277,14 +292,6 @@ class CatTransform(_OfParts):
         self._check(value, self.length)
         return value.split(self.lengths, self.dim)
 
-    def _call(self, x: Tensor) -> Tensor:
-        parts = zip(self.transforms, self._parts(x), strict=True)
-        return torch.cat([each(part) for each, part in parts], self.dim)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        parts = zip(self.transforms, self._parts(y), strict=True)
-        return torch.cat([each._inv_call(part) for each, part in parts], self.dim)
-
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the parts', put together, or their sum where the dimension belongs to the value."""
         found = []
@@ -303,6 +310,8 @@ class CatTransform(_OfParts):
 class StackTransform(_OfParts):
     """Transforms of the slices of a tensor, as ``torch.stack`` puts them together."""
 
+    _join = staticmethod(torch.stack)
+
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         super().__init__(tseq, dim, cache_size)
 
@@ -319,14 +328,6 @@ class StackTransform(_OfParts):
     def _parts(self, value: Tensor) -> Sequence[Tensor]:
         self._check(value, len(self.transforms))
         return value.unbind(self.dim)
-
-    def _call(self, x: Tensor) -> Tensor:
-        parts = zip(self.transforms, self._parts(x), strict=True)
-        return torch.stack([each(part) for each, part in parts], self.dim)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        parts = zip(self.transforms, self._parts(y), strict=True)
-        return torch.stack([each._inv_call(part) for each, part in parts], self.dim)
 
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Return the slices', put together."""
