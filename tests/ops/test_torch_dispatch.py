@@ -23,14 +23,14 @@ from webgpu_torch.utils._python_dispatch import (
 )
 from webgpu_torch.utils._pytree import tree_map
 from webgpu_torch_core import overrides
-from webgpu_torch_core.dispatch.below import Below
+from webgpu_torch_core.dispatch.torch_dispatch import Dispatching
 
 
 @pytest.fixture(autouse=True)
 def _as_before():
     """Leave the library as if no class had ever answered anything: other tests are to run as users' programs do."""
     yield
-    overrides._lasting = Below.lasting = Below.active = False
+    overrides._lasting = Dispatching.lasting = Dispatching.active = False
     overrides.count_modes(0)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from webgpu_torch_core.dispatch.below import EnableReentrantDispatch as enable_reentrant_dispatch
 from webgpu_torch_core.dispatch.overridden_members import properties
 from webgpu_torch_core.dispatch.overrides import PATHS
 from webgpu_torch_core.dispatch.overrides import BaseTorchFunctionMode as BaseTorchFunctionMode
@@ -20,6 +19,7 @@ from webgpu_torch_core.dispatch.overrides import is_tensor_method_or_property as
 from webgpu_torch_core.dispatch.overrides import mode_stack as _get_current_function_mode_stack
 from webgpu_torch_core.dispatch.overrides import resolve_name as resolve_name
 from webgpu_torch_core.dispatch.overrides import wrap_torch_function as wrap_torch_function
+from webgpu_torch_core.dispatch.torch_dispatch import EnableReentrantDispatch as enable_reentrant_dispatch
 
 
 def _get_current_function_mode() -> Any:

@@ -15,10 +15,10 @@ from ..record.context import context
 from ..tensors.tensor import Tensor
 from .argument_types import options_of, overloads_of
 from .autocast import follows_rule
-from .below import UNANSWERED, Below, Disabled, first_answer, insert, notice_answering
 from .deprecated_overloads import modern_arguments
 from .direct import DIRECT, PLAIN
 from .numpy_names import other_names
+from .torch_dispatch import UNANSWERED, Disabled, Dispatching, first_answer, insert, notice_answering
 
 #: whether anything may override: a class was made that does, an object was seen that does, or a mode is open
 _active = False
@@ -179,7 +179,7 @@ def _overrides(kind: type) -> bool:
 
 
 def _overloaded(values: Iterable[Any], found: list[Any], plain: bool = False, nested: bool = True) -> list[Any]:
-    """Collect one argument of each overriding type, in the order of :func:`.below.insert`."""
+    """Collect one argument of each overriding type, in the order of :func:`.torch_dispatch.insert`."""
     for each in values:
         kind = type(each)
         if kind in _NEVER and not (plain and kind is Tensor):
@@ -213,7 +213,7 @@ def notice_class(kind: type) -> None:
     Libraries define classes that most programs make no objects of: those cost nothing.
     """
     global _active, _lasting
-    if (Below.lasting and _lasting) or kind in PLAIN:
+    if (Dispatching.lasting and _lasting) or kind in PLAIN:
         return
     if notice_answering(kind) or (not _lasting and _overrides(kind)):
         with _lock:
@@ -349,8 +349,8 @@ def _called(
     call: Callable[..., object], function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> object:
     """Return the answer to a call that nothing overrides: of a class or a mode that answers operations, or what it computes."""
-    if Below.active:
-        answer = Below.answer(call, function, args, kwargs)
+    if Dispatching.active:
+        answer = Dispatching.answer(call, function, args, kwargs)
         if answer is not UNANSWERED:
             return answer
     overloads = overloads_of(function, PATHS.get(call, ""))

@@ -1,6 +1,6 @@
 """``__torch_dispatch__``: operations that go to the classes of their tensors, or to a mode, after ``__torch_function__``.
 
-Which operations PyTorch has, and what each call means in its terms, is known a few floors above: :attr:`Below.answer`.
+Which operations PyTorch has, and what each call means in its terms, is known a few floors above: :attr:`Dispatching.answer`.
 While no object of such a class was made and no mode is open, nobody looks.
 """
 
@@ -26,11 +26,11 @@ class Answering(Protocol):
         ...
 
 
-#: what :attr:`Below.answer` returns for calls that are no operation, such as the reading of a size
+#: what :attr:`Dispatching.answer` returns for calls that are no operation, such as the reading of a size
 UNANSWERED = object()
 
 
-class Below:
+class Dispatching:
     """What all threads share.
 
     Attributes:
@@ -122,7 +122,7 @@ def notice_answering(kind: type) -> bool:
     if not answers(kind):
         return False
     with _lock:
-        Below.active = Below.lasting = True
+        Dispatching.active = Dispatching.lasting = True
     return True
 
 
@@ -130,16 +130,16 @@ def push_mode(mode: Answering) -> None:
     """Open a mode in this thread."""
     _state.modes.append(mode)
     with _lock:
-        Below.modes += 1
-        Below.active = True
+        Dispatching.modes += 1
+        Dispatching.active = True
 
 
 def pop_mode() -> Answering:
     """Close this thread's innermost mode and return it."""
     mode = _state.modes.pop()
     with _lock:
-        Below.modes -= 1
-        Below.active = Below.lasting or Below.modes > 0
+        Dispatching.modes -= 1
+        Dispatching.active = Dispatching.lasting or Dispatching.modes > 0
     return mode
 
 
@@ -159,7 +159,7 @@ def insert(value: object, found: list[Any]) -> None:
 def holders(values: Iterable[object]) -> list[Tensor]:
     """Return one tensor, of any shape, of each class that answers, in the order of :func:`insert`."""
     found: list[Tensor] = []
-    if not _state.off and Below.lasting:
+    if not _state.off and Dispatching.lasting:
         for value in values:
             kind = type(value)
             if kind is not Tensor and isinstance(value, Tensor) and answers(kind):

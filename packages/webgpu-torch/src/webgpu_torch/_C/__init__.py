@@ -16,11 +16,11 @@ from webgpu_torch_core.api.kernel_switches import (
 from webgpu_torch_core.api.kernel_switches import (
     set_deterministic_fill_uninitialized_memory as _set_deterministic_fill_uninitialized_memory,
 )
-from webgpu_torch_core.dispatch.below import Answering, dispatch_modes
-from webgpu_torch_core.dispatch.below import DisableTorchDispatch as _DisableTorchDispatch
-from webgpu_torch_core.dispatch.below import disabled_dispatch as _disabled_torch_dispatch_impl
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunction as DisableTorchFunction
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from webgpu_torch_core.dispatch.torch_dispatch import Answering, dispatch_modes
+from webgpu_torch_core.dispatch.torch_dispatch import DisableTorchDispatch as _DisableTorchDispatch
+from webgpu_torch_core.dispatch.torch_dispatch import disabled_dispatch as _disabled_torch_dispatch_impl
 from webgpu_torch_core.func.batching import current_level
 from webgpu_torch_core.operations.creation.lazy_copies import is_lazy_copy
 

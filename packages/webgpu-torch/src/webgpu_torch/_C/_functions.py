@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.autograd import Function
-from webgpu_torch_core.dispatch.below import Value
+from webgpu_torch_core.dispatch.torch_dispatch import Value
 from webgpu_torch_core.record.node import AccumulateGrad as AccumulateGrad
 
 

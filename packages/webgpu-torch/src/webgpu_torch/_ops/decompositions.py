@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.dispatch.below import Value
+from webgpu_torch_core.dispatch.torch_dispatch import Value
 from webgpu_torch_core.ir.layouts import infer_size, wrap_dimension
 from webgpu_torch_core.record.grad_mode import recording
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.dispatch.below import UNANSWERED, Below, Value, ask, dispatch_modes, holders
 from webgpu_torch_core.dispatch.overrides import PATHS
+from webgpu_torch_core.dispatch.torch_dispatch import UNANSWERED, Dispatching, Value, ask, dispatch_modes, holders
 from webgpu_torch_core.operations import return_types
 from webgpu_torch_core.record.grad_mode import recording
 from webgpu_torch_core.tensors.pytree import tree_leaves
@@ -108,5 +108,5 @@ def run(overload: OpOverload, args: tuple[Value, ...], kwargs: dict[str, Value])
 
 def install() -> None:
     """Let classes and modes be asked; called when the library is imported."""
-    Below.answer = staticmethod(answer)  # type: ignore[method-assign,assignment]
+    Dispatching.answer = staticmethod(answer)  # type: ignore[method-assign,assignment]
     overloads.run[:] = [run]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.dispatch.below import Value
+from webgpu_torch_core.dispatch.torch_dispatch import Value
 
 Save: TypeAlias = Callable[[Value], Callable[[], Value]]
 Backward: TypeAlias = Callable[[Value], list[Value]]

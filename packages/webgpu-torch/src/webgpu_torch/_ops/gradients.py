@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.autograd.engine import grad
-from webgpu_torch_core.dispatch.below import Value
+from webgpu_torch_core.dispatch.torch_dispatch import Value
 from webgpu_torch_core.operations.in_place.writing import check_leaf
 from webgpu_torch_core.record.grad_mode import enable_grad, recording
 from webgpu_torch_core.record.node import Node

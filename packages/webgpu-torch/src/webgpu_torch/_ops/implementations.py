@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 from webgpu_torch_core import Tensor, float32
-from webgpu_torch_core.dispatch.below import Value
+from webgpu_torch_core.dispatch.torch_dispatch import Value
 
 from .overloads import OpOverloadPacket
 

@@ -6,7 +6,7 @@ import numbers
 from collections.abc import Callable, Sequence
 
 from webgpu_torch_core import Generator, Tensor, device, dtype
-from webgpu_torch_core.dispatch.below import Value
+from webgpu_torch_core.dispatch.torch_dispatch import Value
 from webgpu_torch_core.tensors.kinds import layout
 from webgpu_torch_core.tensors.memory_formats import memory_format
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
-from webgpu_torch_core.dispatch.below import Below, Value
+from webgpu_torch_core.dispatch.torch_dispatch import Dispatching, Value
 
 from .matching import match
 from .schemas import FunctionSchema, schemas_of
@@ -66,7 +66,7 @@ class OpOverload:
         return self.overloadpacket._function(*args, **kwargs)
 
     def __call__(self, *args: Value, **kwargs: Value) -> Value:
-        return run[0](self, args, kwargs) if Below.active else self.compute(args, kwargs)
+        return run[0](self, args, kwargs) if Dispatching.active else self.compute(args, kwargs)
 
     def __deepcopy__(self, memo: object) -> OpOverload:
         return self
@@ -113,7 +113,7 @@ class OpOverloadPacket:
         return None if found is None else (getattr(self, found[0].overload_name or "default"), found[1], found[2])
 
     def __call__(self, *args: Value, **kwargs: Value) -> Value:
-        if Below.active:
+        if Dispatching.active:
             found = self.find(args, kwargs)
             if found is not None:
                 return found[0](*found[1], **found[2])

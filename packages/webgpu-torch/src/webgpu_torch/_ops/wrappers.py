@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from webgpu_torch_core import Tensor, get_default_dtype, strided
 from webgpu_torch_core import device as device_type
-from webgpu_torch_core.dispatch.below import Value, answers
+from webgpu_torch_core.dispatch.torch_dispatch import Value, answers
 from webgpu_torch_core.ir.layouts import contiguous_layout
 from webgpu_torch_core.ir.layouts import layout as make_layout
 from webgpu_torch_core.record.devices import canonical_device, meta_engine, no_engine

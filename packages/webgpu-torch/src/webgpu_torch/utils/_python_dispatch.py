@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.dispatch.below import Value
-from webgpu_torch_core.dispatch.below import dispatch_modes as _get_current_dispatch_mode_stack
-from webgpu_torch_core.dispatch.below import pop_mode as _pop_mode
-from webgpu_torch_core.dispatch.below import push_mode as _push_mode
 from webgpu_torch_core.dispatch.overrides import count_modes as _count_modes
+from webgpu_torch_core.dispatch.torch_dispatch import Value
+from webgpu_torch_core.dispatch.torch_dispatch import dispatch_modes as _get_current_dispatch_mode_stack
+from webgpu_torch_core.dispatch.torch_dispatch import pop_mode as _pop_mode
+from webgpu_torch_core.dispatch.torch_dispatch import push_mode as _push_mode
 
 
 class TorchDispatchMode:
