@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
 import torch
 import webgpu_torch_core as core
 from ops_oracle import ORACLE, OURS, both_raise, compare, sample, to_ours
+from webgpu_torch_core.record.node import AccumulateGrad
+from webgpu_torch_core.tensors import tensor as leaves
 
 
 def _function(t: Any) -> Any:
@@ -460,3 +464,26 @@ def test_steps_have_a_gradient_of_zeros(name: str, device: str) -> None:
     expected = story(ORACLE, *values)
     compare(story(OURS, *(to_ours(each, device) for each in values)), expected)
     assert expected
+
+
+def test_threads_that_use_a_leaf_first_at_once_share_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both come to where it has none."""
+
+    def slowly(variable: Any) -> Any:
+        time.sleep(0.05)
+        return AccumulateGrad(variable)
+
+    monkeypatch.setattr(leaves, "AccumulateGrad", slowly)
+    x = core.ones(3).requires_grad_()
+    barrier, results = threading.Barrier(2), []
+
+    def use(factor: int) -> None:
+        barrier.wait()
+        results.append(x * factor)
+
+    threads = [threading.Thread(target=use, args=(each,)) for each in (2, 3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert results[0].grad_fn.next_functions[0] == results[1].grad_fn.next_functions[0]

@@ -5,6 +5,7 @@ Operations are attached as methods by :mod:`webgpu_torch_core.operations`; this 
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from ..api.typed.tensor_methods import TensorMethods
 else:
     TensorMethods = object
+
+#: held while a leaf gets its accumulator
+_accumulators = threading.RLock()
 
 
 class Tensor(TensorKinds, TensorMethods):
@@ -298,12 +302,18 @@ class Tensor(TensorKinds, TensorMethods):
             return None
         # The accumulator is kept by the graph, the tensor only points at it: no cycle keeps either alive.
         node = self._accumulator() if self._accumulator is not None else None
-        if node is None:
-            node = AccumulateGrad(self)
-            if self._hooks:
-                node.pre_hooks = {0: self._hooks}
-            self._accumulator = weakref.ref(node)
-        return node, 0
+        return node or self._new_accumulator(), 0
+
+    def _new_accumulator(self) -> AccumulateGrad:
+        """Return the node that adds to ``.grad``: one, also for threads that use a leaf first at once."""
+        with _accumulators:
+            node = self._accumulator() if self._accumulator is not None else None
+            if node is None:
+                node = AccumulateGrad(self)
+                if self._hooks:
+                    node.pre_hooks = {0: self._hooks}
+                self._accumulator = weakref.ref(node)
+        return node
 
     def _accumulate_grad(self, gradient: Tensor, alone: bool = False) -> None:
         # A floor above this one: looked up when it is used.
