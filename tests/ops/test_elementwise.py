@@ -436,12 +436,13 @@ DIVISIONS = {
 def test_integer_division_by_zero(name: str, kind: str, device: str) -> None:
     """An error at once by a number, else with the next read; what is computed beside it is not lost."""
     x, y = (to_ours(torch.tensor(each, dtype=getattr(torch, kind)), device) for each in ([1, 2], [1, 0]))
-    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+    with pytest.raises(RuntimeError, match="ZeroDivisionError") as at_once:
         DIVISIONS[name](core, x.clone(), 0)
     beside = (y + 1).add_(x)
     y[0] = 3
-    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+    with pytest.raises(RuntimeError, match="ZeroDivisionError") as late:
         DIVISIONS[name](core, x.clone(), y).tolist()
+    assert type(at_once.value) is type(late.value) is RuntimeError
     assert beside.tolist() == [3, 3] and y.tolist() == [3, 0] and x.tolist() == [1, 2]
     assert DIVISIONS[name](core, x[:0].clone(), y[1:]).tolist() == []
 

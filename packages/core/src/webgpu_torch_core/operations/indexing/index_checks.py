@@ -168,23 +168,22 @@ def wrapped_position(given: Any, size: int) -> Any:
     return ir.apply("minimum", ir.apply("maximum", position, 0), max(size - 1, 0))
 
 
-class IntegerDivisionByZero(RuntimeError, ZeroDivisionError):
-    """An integer divided by zero: PyTorch raises a RuntimeError, Python a ZeroDivisionError; this is both."""
-
-
 def require_divisor(name: str, divisor: object) -> None:
     """Raise for an integer division by zero: at once by a number, else with the next results that are read.
 
     Raises:
-        IntegerDivisionByZero: the number is zero.
+        RuntimeError: the number is zero; its message begins as PyTorch's.
     """
-    error = IntegerDivisionByZero(f"ZeroDivisionError: {name}() of integers by zero")
+
+    def error(found: int = 0) -> Exception:
+        return RuntimeError(f"ZeroDivisionError: {name}() of integers by zero")
+
     if not isinstance(divisor, Tensor):
         if not divisor:
-            raise error
+            raise error()
         return
     if _is_checked(divisor):
-        _check_later(divisor, None, check_base((name, "divisor"), lambda found: error))
+        _check_later(divisor, None, check_base((name, "divisor"), error))
 
 
 class Bounds(NamedTuple):
