@@ -1,8 +1,9 @@
-"""Types of ``out``: what PyTorch converts a result into is taken, and what it refuses is refused, for every operation of the database."""
+"""Types of ``out``: what PyTorch converts a result into is taken and has its values, and what it refuses is refused."""
 
 from __future__ import annotations
 
 import random
+import re
 import warnings
 from itertools import islice
 from typing import Any
@@ -13,31 +14,18 @@ from database import Missing, entries, our_function, torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import SEED, Sample
-from translation import Untranslatable
+from translation import Untranslatable, to_torch
 
 KINDS = ("float32", "float64", "float16", "int64", "uint8", "bool", "complex64")
-#: calls that end otherwise than PyTorch's, and why
-OTHERWISE = {
-    "abs": "real numbers, of which PyTorch refuses other types that it takes of complex ones",
-    "bernoulli": "PyTorch draws into out itself, which complex numbers are not drawn into",
-    "eye": "types of out that are chosen besides",
-    "lerp": "PyTorch converts its result where the weight is a number, and not where it is a tensor",
-    "nanmean": "sums of complex numbers, which PyTorch has not without NaN",
-    "nansum": "as nanmean",
-    "normal.number_mean": "numbers are drawn and then converted",
-    "std": "as nanmean",
-    "var": "as nanmean",
-    "cumprod": "complex results of which PyTorch drops the imaginary part",
-    "cumsum": "as cumprod",
-    "logsumexp": "as cumprod",
-    "gather": "the rule of complex numbers takes what the others refuse",
-    "scatter": "as gather",
-    "scatter_add": "as gather",
-    "scatter_reduce.mean": "as gather",
-    "scatter_reduce.sum": "as gather",
-    "mean": "as cumprod",
-    "nan_to_num": "as gather",
-}
+#: operations that end otherwise than PyTorch's, and why
+OTHERWISE = {"logsumexp": "PyTorch drops imaginary parts before it takes the logarithm, where out is real"}
+#: operations whose results are not compared, and why
+UNCOMPARED = re.compile(
+    r"all$"  # PyTorch's uint8 is not what its bool is
+    r"|fft\.ihfft"  # PyTorch writes nothing
+    r"|bernoulli|normal|multinomial|empty"  # other numbers each time
+    r"|.*eig|svd|linalg\.(svd|qr)"  # in any order, with any sign
+)
 NAMES = sorted(
     name for name, each in entries().items() if getattr(each, "supports_out", False) and name not in OTHERWISE
 )
@@ -51,7 +39,7 @@ def refused(call: Any) -> Exception | None:
     return None
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(NAMES), st.sampled_from(["float32", "int64", "complex64", "bool"]), st.integers(0, 9))
 def test_some(name: str, kind: str, number: int) -> None:
     entry = entries()[name]
@@ -79,6 +67,8 @@ def test_some(name: str, kind: str, number: int) -> None:
                 lambda found=found: sample.actual(lambda *given, **options: function(*given, **options, out=found))
             )
             assert (error is None) == (refusal is None), (each, error, refusal)
+            if error is None and not UNCOMPARED.match(name):
+                torch.testing.assert_close(to_torch(found), theirs, rtol=2e-2, atol=2e-2, equal_nan=True)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -37,6 +37,9 @@ RULES: dict[str, str] = {
     for name in names.split()
 }  # fmt: skip
 
+#: operations whose results have the type of ``out``
+TYPED_BY_OUT = frozenset(("eye", "linspace", "sum", "prod", "cumsum", "cumprod"))
+
 _found: dict[str, Callable[..., Any]] = {}
 
 
@@ -91,7 +94,8 @@ def with_complex_rule(name: str) -> Callable[[Callable[..., Any]], Any]:
     def decorate(function: Callable[..., Any]) -> Any:
         @wraps(function)
         def dispatching(*args: Any, **kwargs: Any) -> Any:
-            if involves_complex(args) or (kwargs and involves_complex(kwargs.values())):
+            named = (each for key, each in kwargs.items() if key != "out" or name in TYPED_BY_OUT)
+            if involves_complex(args) or (kwargs and involves_complex(named)):
                 return rule(name, (*args, *kwargs.values()))(function, *args, **kwargs)
             return function(*args, **kwargs)
 

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..ir.dtypes import dtype
 from ..tensors.tensor import Tensor
 from .elementwise.call import finish_out
 from .in_place.writing import check_distinct
+
+
+def computed_in(kind: dtype | None, out: Tensor | None) -> dtype | None:
+    """Return the type that a reduction or scan is asked to compute in: the one given, else that of ``out``.
+
+    Raises:
+        RuntimeError: both are given and differ.
+    """
+    if not isinstance(out, Tensor) or kind is out.dtype:
+        return kind
+    if kind is not None:
+        raise RuntimeError(f"Expected out tensor to have dtype {kind!r}, but got {out.dtype!r} instead")
+    return out.dtype
 
 
 def into(result: Any, out: Any, exact: bool = False) -> Any:

@@ -369,4 +369,4 @@ def nan_to_num_rule(
     if needs_gradient(input):
         raise RuntimeError("nan_to_num does not support automatic differentiation for outputs with complex dtype.")
     result = input.clone() if not input.numel() else complex_view(function(view_as_real(input), *numbers, **named))
-    return finish_out(result, out)
+    return finish_out(result, out, exact=True)

@@ -7,6 +7,7 @@ from typing import Any
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..common import no_view, sizes_from, type_title
+from ..creation.factories import asked
 from ..elementwise.call import default_float
 from ..outputs import into
 from .arithmetic import split
@@ -38,8 +39,7 @@ def by_parts(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value
         )
         for part in (0, 1)
     ]
-    result = join(*parts)
-    return into(result, out)
+    return into(join(*parts), out, True)
 
 
 def join_pieces_rule(function: Any, pieces: list[Tensor], dim: int, row_major: bool = False) -> Tensor:
@@ -156,7 +156,7 @@ def index_fill_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
 def eye_rule(
     function: Any, *args: Any, dtype: Any = None, out: Any = None, requires_grad: bool = False, **named: Any
 ) -> Tensor:
-    kind = dtype or out.dtype
+    kind, named["device"] = asked(dtype, named.get("device"), out, default_float[0])
     result = function(*args, dtype=kind.to_real(), **named).to(kind)
     if out is not None:
         return into(result, out)
@@ -173,7 +173,7 @@ def linspace_rule(
     requires_grad: bool = False,
     **named: Any,
 ) -> Tensor:
-    kind = dtype or (default_float[0].to_complex() if out is None else out.dtype)
+    kind, named["device"] = asked(dtype, named.get("device"), out, default_float[0].to_complex())
     bounds = [each.item() if isinstance(each, Tensor) else each for each in (start, end)]
     if not kind.is_complex:
         raise RuntimeError(

@@ -15,7 +15,7 @@ from ..common import as_dimensions, attach, needs_gradient, no_view, reduced_sha
 from ..creation.factories import arange
 from ..elementwise.call import finish_out
 from ..movement.joining import cat
-from ..outputs import into
+from ..outputs import computed_in, into
 from ..reduction.reductions import restore
 from .views import as_complex, complex_view, conj, part, view_as_real
 
@@ -31,6 +31,7 @@ def sum_rule(
     **named: Any,
 ) -> Tensor:
     dim, keepdim = named.get("axis", dim), named.get("keepdims", keepdim)
+    dtype = computed_in(dtype, out)
     if dtype is not None and not dtype.is_complex:
         return function(input.to(dtype), dim, keepdim, dtype=dtype, out=out)
     source = as_complex(input if dtype is None else input.to(dtype))
@@ -49,8 +50,9 @@ def any_rule(function: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def cumsum_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
+    dtype = computed_in(dtype, out)
     if dtype is not None and not dtype.is_complex:
-        return function(input.to(dtype), dim, out=out)
+        return function(input.to(dtype), dim, dtype=dtype, out=out)
     source = as_complex(input if dtype is None else input.to(dtype))
     if source.ndim == 0:
         wrap_dimension(dim, 0)
@@ -70,6 +72,9 @@ def prod_rule(
     function: Any, input: Tensor, dim: Any = ..., keepdim: bool = False, *, dtype: Any = None, out: Any = None
 ) -> Tensor:
     """Multiply halves of the row pairwise until one element is left: log2(n) products of whole rows."""
+    dtype = computed_in(dtype, out)
+    if dtype is not None and not dtype.is_complex:
+        return function(input.to(dtype), dim, keepdim, dtype=dtype, out=out)
     dims = as_dimensions(None if dim is ... else dim, input.ndim)
     source = as_complex(input if dtype is None else input.to(dtype))
     # PyTorch's product starts with one: of an infinite number one part is left.
@@ -91,6 +96,9 @@ def _cat(*pieces: Tensor) -> Tensor:
 
 def cumprod_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
     """Running products by doubling (Hillis and Steele, 1986): log2(n) products of whole rows."""
+    dtype = computed_in(dtype, out)
+    if dtype is not None and not dtype.is_complex:
+        return function(input.to(dtype), dim, dtype=dtype, out=out)
     source = as_complex(input if dtype is None else input.to(dtype))
     axis = wrap_dimension(dim, source.ndim)
     if source.ndim == 0 or not source.numel():
@@ -169,11 +177,8 @@ def logcumsumexp_rule(
 ) -> Tensor:
     """Running log-sums by doubling, on the branch of the logarithm that adding one element after the other ends on."""
     axis = wrap_dimension(dim, input.ndim)
-    if not input.dtype.is_complex:
-        # Of complex numbers is only what the result is to be written into.
-        return into(function(input, dim), out, True)
     if input.ndim == 0 or not input.numel():
-        return finish_out(row_major(input.clone()), out)
+        return into(row_major(input.clone()), out, True)
     # The sum starts with the logarithm of zero, whose angle is lost.
     source = line = e.logaddexp(input.movedim(axis, -1), input.new_full((), complex(-math.inf, 0.0)))
     step, count = 1, line.shape[-1]
@@ -183,7 +188,7 @@ def logcumsumexp_rule(
         step *= 2
     turns = _full_turns(source.detach(), line.detach())
     result = line + turns * complex(0.0, 2.0 * math.pi)
-    return finish_out(_own(result, result.movedim(-1, axis)), out)
+    return into(_own(result, result.movedim(-1, axis)), out, True)
 
 
 def _turns(angle: Tensor) -> Tensor:

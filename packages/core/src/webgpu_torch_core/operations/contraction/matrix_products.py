@@ -291,7 +291,7 @@ def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
         if each.ndim != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {each.ndim}-D")
     result = input.unsqueeze(1) * vec2.unsqueeze(0)
-    return finish_out(result, out, exact=True)
+    return finish_out(result, out)
 
 
 @operation("contraction", title="AddmmBackward0")

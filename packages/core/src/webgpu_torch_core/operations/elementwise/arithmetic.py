@@ -138,7 +138,7 @@ def neg(input):
     return -input
 
 
-@elementwise(aliases=("absolute",), refuses=no_booleans("abs_cpu"), like_nothing=(3,))
+@elementwise(aliases=("absolute",), refuses=no_booleans("abs_cpu"), like_nothing=(3,), exact_out=True)
 def abs(input):
     """``|input|``."""
     return _absolute(input)

@@ -32,7 +32,7 @@ from ...record.grad_mode import recording
 from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
-from ..common import check_apart, needs_gradient, refusing, result_layout, same_device, type_title
+from ..common import check_apart, needs_gradient, refusing, require_tensor, result_layout, same_device, type_title
 from ..in_place.writing import make_in_place
 from ..indexing.index_checks import require_divisor
 from .facts import Facts
@@ -434,7 +434,7 @@ def _make_function(name: str, definition: Callable[..., Any], core: Elementwise,
     defaults = definition.__kwdefaults__ or {}
     positional_defaults = definition.__defaults__ or ()
     plain = len(operands) - len(positional_defaults)
-    scope: dict[str, Any] = {"_call": core.call, "_Tensor": Tensor, "_require": _require_tensor}
+    scope: dict[str, Any] = {"_call": core.call, "_Tensor": Tensor, "_require": require_tensor}
     scope["_finish"] = partial(finish_out, exact=True) if core.facts.exact_out else finish_out
     parts = list(operands[:plain])
     for each, value in zip(operands[plain:], positional_defaults, strict=True):
@@ -465,10 +465,6 @@ def _make_function(name: str, definition: Callable[..., Any], core: Elementwise,
     return function
 
 
-def _require_tensor(function: str, name: str, position: int, value: Any) -> None:
-    raise TypeError(f"{function}(): argument '{name}' (position {position}) must be Tensor, not {type(value).__name__}")
-
-
 def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] = (), exact: bool = False) -> Tensor:
     """Return a result; where ``out`` is given, written into it: operands may be ``out`` itself, and no other part of it.
 
@@ -486,7 +482,10 @@ def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] 
         raise RuntimeError(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
         )
-    if exact and out.dtype is not result.dtype:
+    # Magnitudes of complex numbers are converted.
+    given = operands[0].dtype if operands and isinstance(operands[0], Tensor) else result.dtype
+    converts = given.is_complex and (out.dtype.is_floating_point or out.dtype is given)
+    if exact and out.dtype is not result.dtype and not converts:
         raise RuntimeError(f"Expected out tensor to have dtype {result.dtype!r}, but got {out.dtype!r} instead")
     if result.dtype.category > out.dtype.category:
         wanted = type_title(out)

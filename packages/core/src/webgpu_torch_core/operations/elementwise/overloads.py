@@ -268,7 +268,7 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
     if input.dtype.category < 2:
         form = "tensor" if isinstance(weight, Tensor) else "scalar"
         raise NotImplementedError(f"\"lerp_kernel_{form}\" not implemented for '{type_title(input)}'")
-    return finish_out(e.lerp_tensor_(input, end, weight), out)
+    return finish_out(e.lerp_tensor_(input, end, weight), out, exact=isinstance(weight, Tensor))
 
 
 @operation("elementwise", aliases=("special_logit",))

@@ -34,7 +34,7 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         require_square("linalg.matrix_power", A)
     base = inv(A) if n < 0 else A
-    count = abs(n)
+    count = power = abs(n)
     if count == 0:
         # A copy that is overwritten: its gradient is zero, not absent.
         return into(A.clone().copy_(eye(A.shape[-1], dtype=A.dtype, device=A.device)), out)
@@ -44,7 +44,8 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
             result = base if result is None else result @ base
         count >>= 1
         base = base @ base if count else base
-    return into(result.clone() if result is A else result, out, result is not A)
+    # PyTorch converts what no product writes into ``out``: copies, and what is squared to the end.
+    return into(result.clone() if result is A else result, out, n == -1 or power in (2, 3) or power & (power - 1) != 0)
 
 
 @operation("composite", name="matrix_power")

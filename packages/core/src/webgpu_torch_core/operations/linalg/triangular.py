@@ -121,7 +121,7 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
 @operation("composite", name="cholesky")
 def cholesky_of_torch(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """As :func:`torch.linalg.cholesky`."""
-    return cholesky(input, upper=upper, out=out)
+    return into(cholesky(input, upper=upper), out)
 
 
 @operation("composite")

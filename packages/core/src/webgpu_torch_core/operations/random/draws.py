@@ -359,8 +359,7 @@ def normal(
         result = draw(
             "normal",
             one_tuple_of_sizes("normal", size, 3),
-            as_dtype(dtype) or default_float[0],
-            place_of(device),
+            *asked(dtype, device, out, default_float[0]),
             generator,
             float(mean),
             float(std),
@@ -396,7 +395,11 @@ def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None, 
     else:
         result = bernoulli_of(input.detach(), input.dtype, generator)
         _attach_zero(result, "BernoulliBackward0", (input,))
-    return result if out is None else into(result.to(out.dtype), out)
+    if out is None:
+        return result
+    if out.dtype.is_complex and input.numel():
+        raise NotImplementedError(f"\"bernoulli_tensor_cpu_self_\" not implemented for '{type_title(out)}'")
+    return into(result.to(out.dtype), out)
 
 
 def _attach_zero(result: Tensor, title: str, inputs: tuple[Any, ...]) -> None:

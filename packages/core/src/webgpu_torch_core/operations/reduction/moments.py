@@ -13,7 +13,7 @@ from ...ir.dtypes import dtype as dtype_class
 from ...record.devices import has_float64
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import as_dimensions, attach, dtype_title, needs_gradient
+from ..common import as_dimensions, attach, dtype_title, needs_gradient, type_title
 from ..elementwise import sqrt
 from ..outputs import into as _into
 from .reductions import amax, amin, count_of, mean, restore, sum
@@ -65,6 +65,17 @@ class _Spread(NamedTuple):
             return self.variance_gradient((grad / (size * 2)).masked_fill(size == 0, 0), input)
 
         return self.with_gradient(result, "StdBackward0", slope)
+
+    def into(self, result: Tensor, out: Tensor | None) -> Tensor:
+        """Return the result, written into ``out`` if that is given: of real rows none is complex, as in PyTorch."""
+        if (
+            out is not None
+            and out.dtype.is_complex
+            and len(self.dims) < self.input.ndim
+            and result.dtype is self.input.dtype
+        ):
+            raise NotImplementedError(f"\"std_cpu\" not implemented for '{type_title(out)}'")
+        return _into(result, out)
 
     def with_center(self) -> Tensor:
         return self.with_gradient(self.center.to(self.input.dtype), "MeanBackward1", self.center_gradient)
@@ -126,7 +137,8 @@ def var(
     out: Tensor | None = None,
 ) -> Tensor:
     """The variance over dimensions, with Bessel's correction by default."""
-    return _into(_spread(input, dim, unbiased, correction, keepdim).with_variance(), out)
+    spread = _spread(input, dim, unbiased, correction, keepdim)
+    return spread.into(spread.with_variance(), out)
 
 
 @operation("composite", title="StdBackward0")
@@ -141,7 +153,8 @@ def std(
     out: Tensor | None = None,
 ) -> Tensor:
     """The standard deviation over dimensions, with Bessel's correction by default."""
-    return _into(_spread(input, dim, unbiased, correction, keepdim).with_deviation(), out)
+    spread = _spread(input, dim, unbiased, correction, keepdim)
+    return spread.into(spread.with_deviation(), out)
 
 
 @operation("composite", title="VarMeanBackward0")

@@ -34,6 +34,7 @@ from ..elementwise.call import default_float
 from ..elementwise.overloads import where
 from ..indexing.gathering import gather_known
 from ..movement.joining import cat
+from ..outputs import computed_in
 from ..outputs import into as _into
 from ..return_types import make
 
@@ -114,7 +115,7 @@ def sum(
 ) -> Tensor:
     """The sum over dimensions (all by default); integers sum in int64."""
     dims = as_dimensions(dim, input.ndim)
-    result_type = _sum_type(input, dtype)
+    result_type = _sum_type(input, computed_in(dtype, out))
     shape = input._layout.shape
     result = reduce(input, "sum", dims, keepdim, result_type)
     if needs_gradient(input):
@@ -148,6 +149,8 @@ def mean(
         RuntimeError: the input is neither floating-point nor complex and no dtype is given.
     """
     kind = dtype or input.dtype
+    if out is not None and kind.category >= 2 <= out.dtype.category and (dim is not None or not input.dtype.is_complex):
+        kind = computed_in(dtype, out) or kind
     if kind.category < 2:
         raise RuntimeError(
             "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
@@ -175,6 +178,7 @@ def prod(
 ) -> Tensor:
     """The product over one dimension (all by default); integers multiply in int64."""
     dims = as_dimensions(None if dim is ... else dim, input.ndim)
+    dtype = computed_in(dtype, out)
     input = input if dtype is None else input.to(dtype)
     result = reduce(input, "product", dims, keepdim, _sum_type(input, dtype))
     if needs_gradient(input):

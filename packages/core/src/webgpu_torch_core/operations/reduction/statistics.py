@@ -31,7 +31,7 @@ from ..elementwise.overloads import clamp, where
 from ..indexing.gathering import gather_known
 from ..movement.joining import cat
 from ..movement.views import narrow
-from ..outputs import into
+from ..outputs import computed_in, into
 from ..return_types import make
 from ..sorting.order import sort
 from ..sorting.searching import searchsorted
@@ -64,10 +64,9 @@ def nansum(
     if dtype is not None and dtype.is_complex and input.dtype.category == 2 and input.numel():
         raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{dtype_title(dtype)}'")
     filled = where(input.isnan(), 0, input) if input.dtype.category == 2 else input
-    if out is not None and dtype is None:
-        if out.dtype.category < 2 <= input.dtype.category:
-            raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{type_title(out)}'")
-        dtype = out.dtype
+    if out is not None and input.dtype.category == 2 != out.dtype.category:
+        raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{type_title(out)}'")
+    dtype = computed_in(dtype, out)
     result = summed(filled, dim, keepdim, dtype=dtype)
     return into(result, out)
 
@@ -85,9 +84,9 @@ def nanmean(
     if input.dtype.category < 2:
         raise RuntimeError(f"nanmean(): expected input to have floating point or complex dtype but got {input.dtype!r}")
     count = summed(input.isnan().logical_not(), dim, keepdim)
-    if out is not None and out.dtype.category < 2:
+    if out is not None and out.dtype.category != 2:
         raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{type_title(out)}'")
-    result = nansum(input, dim, keepdim, dtype=dtype) / count
+    result = nansum(input, dim, keepdim, dtype=computed_in(dtype, out)) / count
     return into(result, out)
 
 

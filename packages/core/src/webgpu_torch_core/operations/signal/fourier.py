@@ -72,12 +72,11 @@ def _along(input: Tensor, dim: int, function: Any) -> Tensor:
     return function(input.transpose(dim, -1).contiguous()).transpose(dim, -1)
 
 
-def _into(result: Tensor, out: Tensor | None) -> Tensor:
+def _into(result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
     if out is None:
         return result
-
-    # Real results are converted between floating-point types.
-    return finish_out(result, out, exact=result.dtype.is_complex or not out.dtype.is_floating_point)
+    # Real results are converted between floating-point types, complex ones between theirs.
+    return finish_out(result, out, exact=exact or result.dtype.category != out.dtype.category)
 
 
 def _points(n: int | None, input: Tensor, dim: int, default: int | None = None) -> int:
@@ -134,7 +133,7 @@ def ifft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """The inverse of :func:`fft`."""
-    return _into(_complex_transform(input, n, dim, norm, INVERSE), out)
+    return _into(_complex_transform(input, n, dim, norm, INVERSE), out, not input.dtype.is_complex)
 
 
 @operation("composite", namespace="fft", method=False)
@@ -174,7 +173,7 @@ def ihfft(
     Raises:
         RuntimeError: the input is complex.
     """
-    return _into(_half("ihfft", input, n, dim, norm, INVERSE), out)
+    return _into(_half("ihfft", input, n, dim, norm, INVERSE), out, True)
 
 
 # Several dimensions
@@ -239,6 +238,10 @@ def _many_hermitian(name: str, input: Tensor, s: Any, dim: Dimensions, norm: str
 def _both(name: str, compute: Any, doc: str) -> None:
     """Register the n-dimensional transform and the two-dimensional one of the same name."""
 
+    def transformed(input: Tensor, s: Any, dim: Dimensions, norm: str | None, out: Tensor | None) -> Tensor:
+        # Along one dimension it is :func:`ihfft`.
+        return _into(compute(input, s, dim, norm), out, name == "ihfft" and len(_axes(input, s, dim)[0]) == 1)
+
     def n_dimensional(
         input: Tensor,
         s: Sequence[int] | None = None,
@@ -247,7 +250,7 @@ def _both(name: str, compute: Any, doc: str) -> None:
         *,
         out: Tensor | None = None,
     ) -> Tensor:
-        return _into(compute(input, s, dim, norm), out)
+        return transformed(input, s, dim, norm, out)
 
     def two_dimensional(
         input: Tensor,
@@ -257,7 +260,7 @@ def _both(name: str, compute: Any, doc: str) -> None:
         *,
         out: Tensor | None = None,
     ) -> Tensor:
-        return _into(compute(input, s, dim, norm), out)
+        return transformed(input, s, dim, norm, out)
 
     for suffix, function, where in (
         ("n", n_dimensional, "all dimensions by default"),

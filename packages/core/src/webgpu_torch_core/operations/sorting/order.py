@@ -18,7 +18,7 @@ from ..common import attach, kernel_cache, needs_gradient, no_view, record, refu
 from ..creation.conversion import copied
 from ..creation.ranges import eye
 from ..movement.joining import cat
-from ..outputs import into
+from ..outputs import computed_in, into
 from ..return_types import make
 
 
@@ -46,6 +46,9 @@ def scan_kernel(
 def _scan(input: Tensor, dim: int, scan: str, result: dtype, reverse: bool = False, indices: bool = False) -> Any:
     source = input if input.ndim else input.reshape(1)
     axis = wrap_dimension(dim, source.ndim)
+    if result is bool_ and not indices:
+        # Of what has no neighbours: others are refused.
+        return input != 0
     # Whole numbers wrap: int32 of an int64 sum is the int32 sum.
     wide = result.category < 2 and result is not int32 and scan in ("sum", "product")
     accumulate = int64 if wide else compute_dtype(result)
@@ -60,8 +63,8 @@ def _scan(input: Tensor, dim: int, scan: str, result: dtype, reverse: bool = Fal
 def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The running sum along a dimension; integers sum in int64."""
     wrap_dimension(dim, input.ndim)
-    kind = dtype or (out.dtype if out is not None else int64 if input.dtype.category < 2 else input.dtype)
-    if kind is bool_:
+    kind = computed_in(dtype, out) or (int64 if input.dtype.category < 2 else input.dtype)
+    if kind is bool_ and input.ndim and input.numel():
         raise NotImplementedError("\"cumsum_out_cpu\" not implemented for 'Bool'")
     result = _scan(input.detach(), dim, "sum", kind)
     own = input.dtype
@@ -79,8 +82,8 @@ def reverse_cumsum(input: Tensor, dim: int) -> Tensor:
 @remembered
 def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor | None = None) -> Tensor:
     """The running product along a dimension; integers multiply in int64."""
-    kind = dtype or (out.dtype if out is not None else int64 if input.dtype.category < 2 else input.dtype)
-    if kind is bool_:
+    kind = computed_in(dtype, out) or (int64 if input.dtype.category < 2 else input.dtype)
+    if kind is bool_ and input.ndim and input.numel():
         raise NotImplementedError("\"cumprod_out_cpu\" not implemented for 'Bool'")
     result = _scan(input.detach(), dim, "product", kind)
     if needs_gradient(input):
