@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import EllipsisType
 from typing import Any
 
 from ...dispatch.registry import operation
@@ -182,7 +183,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
 @operation("composite")
 def repeat_interleave(
     input: Tensor | None = None,
-    repeats: Tensor | int | None = None,
+    repeats: Tensor | int | EllipsisType = ...,
     dim: int | None = None,
     *,
     output_size: int | None = None,
@@ -194,11 +195,11 @@ def repeat_interleave(
     Raises:
         RuntimeError: counts that are negative, of more than one dimension, of another size, or no integers.
     """
-    given, repeats = (repeats, None) if input is None else (input, repeats)
+    given, repeats = (repeats, ...) if input is None else (input, repeats)
     if not isinstance(given, Tensor):
         raise TypeError("repeat_interleave() received an invalid combination of arguments: it needs a tensor")
     elements: Tensor = given
-    if repeats is None:
+    if repeats is ...:
         if elements.ndim != 1:
             raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
         repeats, elements, dim = elements, arange(elements.numel(), device=elements.device), 0
