@@ -333,6 +333,47 @@ def test_an_interrupt_comes_between_kernels() -> None:
     assert y.sum().isfinite().item()
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="no signals of users here")
+@pytest.mark.parametrize("raises", [False, True])
+@pytest.mark.parametrize("overwrites", [False, True])
+def test_a_handler_may_read_what_is_being_computed(overwrites: bool, raises: bool) -> None:
+    w = torch.zeros(3)
+    w.tolist()
+    made = [torch.eye(200)]
+    made[0].tolist()
+    if overwrites:
+        w += 1
+    for _ in range(150):
+        made.append(made[-1] @ made[0] + 1e-3)
+    tape, read = engine_for(canonical_device("cpu")).tape, []
+
+    def handler(*_: Any) -> None:
+        read.append([made[each].sum().item() for each in (1, 75, 150)])
+        if raises:
+            raise Fault
+
+    def interrupt_the_run() -> None:
+        while tape.running is None and tape.entries:
+            time.sleep(0.0001)
+        signal.raise_signal(signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, handler)
+    thread = threading.Thread(target=interrupt_the_run)
+    try:
+        thread.start()
+        made[150].tolist()
+        thread.join()
+        while not read:
+            time.sleep(0.001)
+    except Fault:
+        thread.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    expected = [200.0 + 40.0 * each for each in (1, 75, 150)]
+    assert read == [pytest.approx(expected, rel=1e-3)]
+    assert [made[each].sum().item() for each in (1, 75, 150)] == read[0] and w.tolist() == [float(overwrites)] * 3
+
+
 @pytest.mark.parametrize("restored", [0, 1, 2])
 def test_an_interrupt_while_handlers_are_put_back_is_delivered(restored: int, monkeypatch: pytest.MonkeyPatch) -> None:
     exchange, calls = interrupts._exchange, []

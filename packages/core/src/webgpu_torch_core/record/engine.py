@@ -67,17 +67,6 @@ class Recorder(threading.local):
         return number * REPORT_SLOTS + self.slot
 
 
-class _Work:
-    """A tape that is being run."""
-
-    __slots__ = ("run", "scheduled", "tape")
-
-    def __init__(self, tape: Tape, scheduled: Scheduled, run: Run) -> None:
-        self.tape = tape
-        self.scheduled = scheduled
-        self.run = run
-
-
 class Engine:
     """Records kernels for one device, a tape per thread, and runs them as plans."""
 
@@ -93,7 +82,6 @@ class Engine:
         self.eager = config.EAGER.is_on()
         # Reports of kernels that threads have not been told yet, by the thread's slot.
         self._reports: dict[int, tuple[int, int]] = {}
-        self.paused: _Work | None = None
         self.recorder = Recorder()
         self.limits = Limits(device)
         # What a device that works on its own does in between has states that no exception may interrupt.
@@ -303,10 +291,9 @@ class Engine:
             Exception: what a kernel raised. What is not computed by then is when it is asked for.
         """
         tape = self.recorder.tape
-        if tape.entries or self.paused is not None:
+        if tape.entries:
             try:
                 with self.lock:
-                    self._go_on()
                     self._run_tape(tape)
             except Exception:
                 # Whoever wants one of its values tries again; others need not hear of it.
@@ -320,7 +307,6 @@ class Engine:
             Exception: what a kernel raised that the value depends on, with a note of its name and device.
         """
         with self.lock:
-            self._go_on()
             tape = value.place[0]
             if value.buffer is None and tape is not None:
                 try:
@@ -349,19 +335,13 @@ class Engine:
 
     # Running
 
-    def _go_on(self) -> None:
-        """Run the rest of what was interrupted."""
-        if self.paused is not None:
-            try:
-                self._drive(self.paused)
-            except Exception:
-                # Whoever wants one of its values tries again.
-                pass
-
     def _run_tape(self, tape: Tape) -> None:
         """Run a tape. An exception leaves on it what has not run."""
         with self.tapes_lock:
             tape.open = False
+        if tape.running is not None:
+            # An exception out of a signal's handler left it, or this is such a handler.
+            self._stop(tape, None)
         if not tape.entries:
             return
         structure = tape.structure()
@@ -376,7 +356,7 @@ class Engine:
         self.statistics["flushes"] += 1
         self.statistics["recorded"] += len(tape.entries)
         self.statistics["kernels"] += len(scheduled.plan.steps)
-        self._drive(_Work(tape, scheduled, Run(scheduled.plan, externals, tape.parameters())))
+        self._drive(tape, (scheduled, Run(scheduled.plan, externals, tape.parameters())))
 
     def _plan(self, structure: Structure, tape: Tape) -> Scheduled:
         """Return the plan of a tape: the one found last time, or a new one in place of the one not used for longest."""
@@ -405,20 +385,24 @@ class Engine:
             lambda: schedule(recorded, slots, frozenset(wanted), frozenset(donatable), self.limits, fuses)
         )
 
-    def _drive(self, work: _Work) -> None:
-        """Run a plan to its end and hand out its results, or to a kernel that fails, or to where a signal is delivered."""
-        self.paused = work
-        # What a signal interrupts can go on where nothing was overwritten: it begins with the same step again.
-        held = _not_held if work.scheduled.repeatable and not self.device.asynchronous else hold
-        while self.paused is work:
+    def _drive(self, tape: Tape, running: tuple[Scheduled, Run]) -> None:
+        """Run a plan to its end and hand out its results, or to a kernel that fails; signals are delivered between kernels."""
+        tape.running = running
+        scheduled, run = running
+        # What a signal interrupts can begin its step again where nothing was overwritten.
+        held = _not_held if scheduled.repeatable and not self.device.asynchronous else hold
+        while tape.running is running:
             with held:
                 try:
-                    self._advance(work.run)
+                    self._advance(run)
                 except Exception as error:
-                    self._stop(work, error)
+                    # Without what holds the run's buffers: the exception may be kept.
+                    self._stop(tape, error.with_traceback(None))
+                    run.table = None
                     raise
-                if work.run.finished:
-                    self._publish(work)
+                # A signal's handler may have run the rest.
+                if run.finished and tape.running is running:
+                    self._publish(tape, scheduled, run)
 
     def _advance(self, run: Run) -> None:
         """Run kernels, and name the one that fails."""
@@ -429,35 +413,33 @@ class Engine:
                 name_kernel(error, run.name(), self.device)
             raise
 
-    def _stop(self, work: _Work, error: Exception) -> None:
-        """Leave on a tape what has not run when a kernel failed, over what the kernels before it computed."""
-        tape, scheduled, run = work.tape, work.scheduled, work.run
+    def _stop(self, tape: Tape, error: Exception | None) -> None:
+        """Leave on a tape what has not run when a kernel failed or a signal came, over what the kernels before it computed."""
         with hold:
+            if tape.running is None:
+                return
+            scheduled, run = tape.running
             if tape.capture is not None:
-                tape.capture.broken = "a kernel failed while it ran"
+                tape.capture.broken = "a signal came while it ran" if error is None else "a kernel failed while it ran"
             if run.table is not None:
                 buffers = [*run.externals, *self.device.temporaries(run)]
                 slots = scheduled.contents(run.position, run.begun)
                 inputs = set(scheduled.inputs)
                 held = {slot: buffers[number] for number, slot in slots.items() if slot not in inputs}
-                # Without the frames that hold the run's buffers.
-                tape.remain(held, sorted(inputs.difference(slots.values())), error.with_traceback(None))
-                run.table = None
-            self.paused = None
+                tape.remain(held, sorted(inputs.difference(slots.values())), error)
+            tape.running = None
 
-    def _publish(self, work: _Work) -> None:
+    def _publish(self, tape: Tape, scheduled: Scheduled, run: Run) -> None:
         """Give values the buffers that a plan computed."""
-        tape, scheduled, run = work.tape, work.scheduled, work.run
         for slot, number in scheduled.outputs:
             value = tape.slots[slot]()
-            if value is not None:
+            # One that got its buffer before an interrupt keeps it.
+            if value is not None and value.buffer is None:
                 value.buffer = run.externals[number]
                 if value.place[0] is tape:
                     value.place = NOWHERE
         if tape.capture is not None:
             tape.capture.ran(run.externals, scheduled, tape)
-        # First: what comes between the two finds a tape whose values are computed.
-        self.paused = None
         tape.clear()
 
     def _compute_alone(self, tape: Tape, value: Value) -> None:

@@ -16,7 +16,9 @@ from ..scheduling.inlining import REPORTS, bound_slots
 
 if TYPE_CHECKING:
     from ..ir.kernels import Kernel
+    from ..scheduling import Scheduled
     from .engine import Engine
+    from .runs import Run
 
 
 class Value:
@@ -107,9 +109,10 @@ class Tape:
         capture: the recording of a compiled function that the tape is a part of, or None.
         open: whether more may be appended; a tape that began to run is closed.
         failure: what a kernel raised, if one failed after others had run: the tape is what is left to run.
+        running: the plan that runs it, and where that stands; None once the tape knows what is left to run.
     """
 
-    __slots__ = ("capture", "entries", "failure", "hasty", "leaves", "open", "slots")
+    __slots__ = ("capture", "entries", "failure", "hasty", "leaves", "open", "running", "slots")
 
     def __init__(self, capture: Any = None, open: bool = True) -> None:
         self.entries: list[Entry] = []
@@ -119,6 +122,7 @@ class Tape:
         self.open = open
         self.hasty = False
         self.failure: BaseException | None = None
+        self.running: tuple[Scheduled, Run] | None = None
 
     def admit(self, value: Value, buffer: Any) -> int:
         """Give a computed value a slot, or find the one it has."""
@@ -171,6 +175,8 @@ class Tape:
     def clear(self) -> None:
         """Forget everything, which has been computed: values that came in still refer to the tape."""
         self.open = False
+        # First: what comes between the two finds a tape that nothing runs, whose values are computed.
+        self.running = None
         self.entries, self.slots, self.leaves = [], [], {}
         self.failure = self.capture = None
 
@@ -185,13 +191,13 @@ class Tape:
             if value.place[0] is self:
                 value.place = NOWHERE
 
-    def remain(self, held: Mapping[int, object], lost: Sequence[int], failure: BaseException) -> None:
+    def remain(self, held: Mapping[int, object], lost: Sequence[int], failure: BaseException | None) -> None:
         """Become what is left to run after a run that stopped.
 
         Args:
             held: buffers of the slots that it computed.
             lost: slots that came in and that it overwrote.
-            failure: what stopped it.
+            failure: what stopped it; None: a signal.
         """
         for slot in lost:
             self.slots[slot].buffer = None  # type: ignore[attr-defined]
@@ -199,7 +205,7 @@ class Tape:
             self.hold(slot, buffer)
         wanted = [number for number, slot in enumerate(self.slots) if slot.__class__ is not Leaf and slot() is not None]
         self.entries = [self.entries[number] for number in self.cone(wanted)]
-        self.failure, self.capture = failure, None
+        self.failure, self.capture = failure or self.failure, None
 
     def reporting(self) -> list[int]:
         """Return a slot of each entry that reports what it finds wrong."""
