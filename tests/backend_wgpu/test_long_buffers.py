@@ -12,7 +12,7 @@ from device_programs import plan
 from webgpu_torch_backend_wgpu.codegen import generate
 from webgpu_torch_core.ir.dtypes import float16, float32, int32, int64, uint8
 from webgpu_torch_core.ir.expression import cast, coordinate, load, load_at, reduced
-from webgpu_torch_core.ir.kernels import Kernel, Operand, Output, Pointwise, Reduction, RowProgram, Store
+from webgpu_torch_core.ir.kernels import Kernel, Operand, Output, Pointwise, Reduction, RowProgram, Scatter, Store
 from webgpu_torch_core.ir.monoids import monoid
 
 #: bytes that the adapter of these tests binds at once
@@ -86,6 +86,29 @@ def test_gather_from_parts(short: Any) -> None:
     )  # fmt: skip
     (found,) = run(short, kernel, [table])
     np.testing.assert_array_equal(found, table[3::16][:count])
+
+
+def test_single_bytes_are_scattered_into_parts(short: Any) -> None:
+    count, entries = 12000, 700
+    index = (np.random.default_rng(0).permutation(count)[:entries]).astype(np.int32)
+    values, x = (np.arange(entries) % 251).astype(np.uint8), (np.arange(count) % 100).astype(np.uint8)
+    kernel = Scatter(
+        (Operand(uint8, count), Operand(int32, entries), Operand(uint8, entries)), (Output(uint8, count, 0),), (), "put", (),
+        (entries,), cast(load(1, 0, (1,), int32), int64), load(2, 0, (1,), uint8), None,
+    )  # fmt: skip
+    (found,) = run(short, kernel, [x, index, values])
+    x[index] = values
+    np.testing.assert_array_equal(found, x)
+
+
+def test_more_elements_than_positions_are_refused() -> None:
+    count = 5 << 30
+    value = load(0, 0, (1,), uint8)
+    kernel = Pointwise(
+        (Operand(uint8, count),), (Output(uint8, count, None),), (), "long", (count,), (Store(0, 0, (1,), value),)
+    )
+    with pytest.raises(NotImplementedError, match=f"'long' .*{count} elements.*up to 4294967295"):
+        generate(kernel, harness().native)
 
 
 @pytest.mark.usefixtures("webgpu")

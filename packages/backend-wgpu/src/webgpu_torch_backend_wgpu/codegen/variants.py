@@ -44,6 +44,9 @@ _Kernel = TypeVar("_Kernel", bound=Kernel)
 _Plan = TypeVar("_Plan")
 _Chunked = TypeVar("_Chunked", Team, ScanPlan)
 
+#: most elements of a tensor: positions are of 32 bits
+MOST_ELEMENTS = (1 << 32) - 1
+
 
 class Variant(NamedTuple):
     """One way to compute kernels of a form.
@@ -67,8 +70,14 @@ def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:
     """Return the variant, with its plan, that should take the least time; of equal ones the first of the table.
 
     Raises:
-        NotImplementedError: no variant fits the adapter.
+        NotImplementedError: no variant fits the adapter, or there are more elements than positions of 32 bits.
     """
+    longest = max((each.numel for each in (*kernel.operands, *kernel.outputs)), default=0)
+    if longest > MOST_ELEMENTS:
+        raise NotImplementedError(
+            f"kernel '{kernel.name}' ({kernel.form}) uses a tensor of {longest} elements, and kernels of WebGPU count them up to "
+            f"{MOST_ELEMENTS}; split it"
+        )
     best: tuple[Variant, Any] | None = None
     least = 0.0
     for variant in VARIANTS[type(kernel)]:

@@ -320,11 +320,6 @@ class Printer:
 
     def exchange(self, statement: Exchange, depth: int) -> None:
         buffer, (index, value) = statement.buffer, statement.nodes
-        if len(buffer.bindings) > 1:
-            raise NotImplementedError(
-                f"scattered stores change single {buffer.encoding.name} elements of '{buffer.name}', which is longer than the "
-                f"{self.capabilities.binding_bytes} bytes this adapter binds at once"
-            )
         encoding = buffer.encoding
         shift, word, mask = (Name(each, "u32") for each in ("packed_shift", "packed_word", "packed_mask"))
         lane = (index & fixed(encoding.lanes - 1)) * fixed(encoding.bits)
@@ -332,6 +327,10 @@ class Printer:
         self.say("let packed_word = ", index >> encoding.lanes.bit_length() - 1, "; ")
         self.say("let packed_mask = ", fixed((1 << encoding.bits) - 1) << shift, "; ")
         self.say("let bits = ", encoding.pack(value) << shift, "; ")
+        if len(buffer.bindings) > 1:
+            self.accessors[buffer, "exchange"] = None
+            self.pieces.append(f"{buffer.name}_exchange(packed_word, packed_mask, bits); }}")
+            return
         self.say("var seen = ", Word(buffer, word), "; loop { ")
         self.say(
             f"let swap = atomicCompareExchangeWeak(&{buffer.name}[packed_word], seen, (seen & ", ~mask, ") | bits); "
@@ -464,11 +463,14 @@ def _accessor(buffer: Buffer, what: str, printer: Printer) -> str:
     form = {
         "load": "return atomicLoad(&{0});" if layout.atomic else "return {0};",
         "store": "{0} = v; return;",
+        "exchange": "var seen = atomicLoad(&{0}); loop {{ let swap = atomicCompareExchangeWeak(&{0}, seen, (seen & ~m) | v); "
+        "if (swap.exchanged) {{ return; }} seen = swap.old_value; }}",
     }.get(what, what + "(&{0}, v); return;")
     lines: list[str] = []
     for part in range(len(buffer.bindings)):
         test = f"if (i < {(part + 1) * length}u) " if part + 1 < len(buffer.bindings) else ""
         at = f"{buffer.name}_{part}[{f'i - {part * length}u' if part else 'i'}]"
         lines.append(f"{test}{{ {form.format(at)} }}")
-    head = f"(i: u32) -> {word}" if what == "load" else f"(i: u32, v: {word})"
+    heads = {"load": f"(i: u32) -> {word}", "exchange": "(i: u32, m: u32, v: u32)"}
+    head = heads.get(what, f"(i: u32, v: {word})")
     return f"fn {buffer.name}_{what}{head} {{ {' '.join(lines)} }}"
