@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import webgpu_torch as torch
 from engines import Failed
 from exported import close, computed
 from four_bits import from_blocks
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.numpy import load_file
 from webgpu_torch import nn
+from webgpu_torch_backend_wgpu.gpu.interface import WORDS
 from webgpu_torch_models.linear import encode_linears
 from webgpu_torch_web.exporting import folder as folders
 
@@ -85,9 +90,9 @@ export default async ({ base, gpu }) => {
   const results = [];
   for (const software of [undefined, true, false]) {
     const model = await load(`${base}host`, { gpu, software });
-    const { commands, commandsForHost } = model.plan.functions.run;
+    const { functions, functionsForHost } = model.plan;
     const { output0, output1 } = await model.run({ x: %s });
-    results.push([commands === commandsForHost, output0.toNumbers(), output1.toNumbers()]);
+    results.push([functions.run === functionsForHost.run, output0.toNumbers(), output1.toNumbers()]);
   }
   return results;
 };"""
@@ -97,6 +102,35 @@ export default async ({ base, gpu }) => {
     for _, soft, double in found:
         torch.testing.assert_close(torch.tensor(soft).reshape(2, 256), torch.softmax(x, -1).cpu(), rtol=1e-5, atol=1e-6)
         assert double == (x * 2).flatten().tolist()
+
+
+@pytest.mark.slow
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    heads=st.integers(1, 3),
+    queries=st.integers(1, 70),
+    keys=st.integers(1, 140),
+    features=st.integers(1, 70),
+    causal=st.booleans(),
+)
+def test_attention_is_what_the_device_gains_by(engine, heads, queries, keys, features, causal):
+    """Cards may take one kernel; where the host does the work it takes the products and the softmax that it takes in Python."""
+
+    def function(query, key, value):
+        return nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
+
+    inputs = {"query": torch.randn(heads, queries, features)}
+    inputs |= {name: torch.randn(heads, keys, features) for name in ("key", "value")}
+    folder = f"attention{engine.count}"
+    torch.web.export(function, inputs, engine.root / folder)
+    plan = json.loads((engine.root / folder / "plan.json").read_text(encoding="utf-8"))
+    kernels = [
+        {plan["pipelines"][commands[at + 1]]["label"] for at in range(0, len(commands), WORDS) if not commands[at]}
+        for commands in (plan["functions"]["run"]["commands"], plan["functionsForHost"]["run"]["commands"])
+    ]
+    assert any("attention" in each for each in kernels[0]) and not any("attention" in each for each in kernels[1])
+    (found,) = computed(engine, folder, inputs)
+    close(found["output"], function(**inputs), 1e-4)
 
 
 @pytest.mark.slow
@@ -139,16 +173,16 @@ def test_element_types(engine):
         """Every kind of input comes back as what it was."""
         return a + 1, b.cumsum(0), ~c, d * 2, e * 1.5, (a > 2) | c, b.to(torch.int32), e.to(torch.bfloat16)
 
-    given = {
+    inputs = {
         "a": torch.tensor([1, 2, 3, 2**31 - 2, 5], dtype=torch.int32),
         "b": torch.tensor([2**40, -3, 5, 7, 11]),
         "c": torch.tensor([True, False, True, False, True]),
         "d": torch.tensor([1, 2, 3, 250, 5], dtype=torch.uint8),
         "e": torch.tensor([1.0, 2.5, -3.25, 1e-6, 60000.0], dtype=torch.float16),
     }
-    torch.web.export(function, given, engine.root / "types")
-    (found,) = computed(engine, "types", given)
-    expected = function(**given)
+    torch.web.export(function, inputs, engine.root / "types")
+    (found,) = computed(engine, "types", inputs)
+    expected = function(**inputs)
     for at, each in enumerate(expected):
         close(found[f"output{at}"], each, 0.0)
 

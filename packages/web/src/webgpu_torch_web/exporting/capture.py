@@ -26,7 +26,7 @@ from webgpu_torch_core.replay.results import map_nested
 from webgpu_torch_core.tensors.tensor import Storage, Tensor
 from webgpu_torch_nn import Parameter
 
-from .device import AnyBuffer, ExportDevice
+from .device import AnyBuffer, again, export_devices
 from .errors import ExportError, asking
 
 #: (buffer's handle, offset, bytes) of the parts of a tensor's memory
@@ -43,14 +43,13 @@ class Port(NamedTuple):
 
 
 class Captured(NamedTuple):
-    """What a function does: its inputs and outputs, results that are no tensors, and the commands between: for graphics cards,
-    and for adapters whose work the host does."""
+    """What a function does: its inputs and outputs, results that are no tensors, and the commands between."""
 
     name: str
     inputs: list[Port]
     outputs: list[Port]
     values: dict[str, bool | int | float | str]
-    commands: tuple[list[int], list[int]]
+    commands: list[int]
 
 
 class Held(NamedTuple):
@@ -92,40 +91,61 @@ class Session:
     """Captures functions that share their tensors, for adapters of given limits and features.
 
     Attributes:
-        functions: what was captured, in order.
+        features: those that adapters must have.
+        kept: what the session's devices were asked for.
+        functions: what was captured, in order: for graphics cards, and for adapters whose work the host does.
         held: the memory of everything outside of the functions that they use.
     """
 
     def __init__(self, limits: Limits, features: Sequence[str]) -> None:
-        self.device = ExportDevice(limits, features)
-        self.engine = Engine(self.device)
+        self.features = sorted(features)
+        devices = export_devices(limits, features)
+        self.kept = devices[0].kept
+        self.dtypes = devices[0].dtypes
+        self.engines = [Engine(each) for each in devices]
         self.place = device("webgpu", 0)
-        self.functions: list[Captured] = []
+        self.functions: list[tuple[Captured, Captured]] = []
         self.held: dict[int, Held] = {}
 
     def capture(
         self, name: str, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
-    ) -> None:
-        """Add a function, called with examples of its arguments.
+    ) -> Captured:
+        """Add a function, called with examples of its arguments for each kind of adapter, and return what cards do.
+
+        What is recorded depends on the device: whether an attention has a kernel of its own, for instance.
 
         Raises:
             ExportError: it does what cannot be exported; the message names the operation.
         """
+        card, host = (self._capture(each, name, function, args, kwargs) for each in self.engines)
+        self.functions.append((card, host))
+        return card
+
+    def _capture(
+        self,
+        engine: Engine,
+        name: str,
+        function: Callable[..., object],
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+    ) -> Captured:
         inputs: list[tuple[str, Tensor]] = []
-        with self._engine_in_place():
+        with self._in_place(engine):
             args = [
-                self._given(each, title, inputs) for each, title in zip(args, titles(function, len(args)), strict=True)
+                self._given(engine, each, title, inputs)
+                for each, title in zip(args, titles(function, len(args)), strict=True)
             ]
-            kwargs = {key: self._given(each, key, inputs) for key, each in kwargs.items()}
+            kwargs = {key: self._given(engine, each, key, inputs) for key, each in kwargs.items()}
 
         def look() -> Call:
             return Call(lambda roots: World(function, *roots), args, kwargs)
 
-        with self._moved(look().known, _names(function)), self._engine_in_place(), no_grad():
-            self.functions.append(self._captured(name, function, look(), args, kwargs, inputs))
+        with self._moved(engine, look().known, _names(function)), self._in_place(engine), no_grad():
+            return self._captured(engine, name, function, look(), args, kwargs, inputs)
 
     def _captured(
         self,
+        engine: Engine,
         name: str,
         function: Callable[..., object],
         call: Call,
@@ -136,16 +156,15 @@ class Session:
         ports = [self._port(title, each) for title, each in inputs]
         before = [each._grad for each in call.tensors]
         recording = _Watched(call.places, call.known)
-        for each in self.device.kept.submitted:
-            each.clear()
+        self.kept.submitted.clear()
         outside = {each._storage.number for each in call.known}
 
         def body(*args: object, **kwargs: object) -> object:
             return map_nested(function(*args, **kwargs), lambda leaf: _dense(leaf, outside))
 
         result = record_call(body, recording, tuple(args), dict(kwargs))
-        self.device.synchronize()
-        _check(recording, self.engine)
+        engine.device.synchronize()
+        _check(recording, engine)
         if any(each._grad is not one for each, one in zip(call.tensors, before, strict=True)):
             raise ExportError("the function leaves gradients in .grad: return them instead (torch.autograd.grad)")
         for title, each in inputs:
@@ -154,24 +173,22 @@ class Session:
         outputs: list[Port] = []
         values: dict[str, bool | int | float | str] = {}
         self._result(result, "", outputs, values)
-        stores = self._stores()
-        card, host = ([*each, *stores] for each in self.device.kept.submitted)
-        return Captured(name, ports, outputs, values, (card, host))
+        return Captured(name, ports, outputs, values, [*self.kept.submitted, *self._stores(engine)])
 
-    def _given(self, value: object, title: str, inputs: list[tuple[str, Tensor]]) -> object:
+    def _given(self, engine: Engine, value: object, title: str, inputs: list[tuple[str, Tensor]]) -> object:
         """Return an argument with tensors of this device in the place of its tensors, which become inputs."""
         if isinstance(value, Tensor):
-            if value.is_complex() or value.dtype not in self.device.dtypes:
+            if value.is_complex() or value.dtype not in self.dtypes:
                 raise ExportError(f"input '{title}' is {value.dtype}, which WebGPU has no type for: convert it before")
             layout = contiguous_layout(tuple(value.shape))
-            memory = self.engine.allocate(value.dtype, layout.numel)
+            memory = engine.allocate(value.dtype, layout.numel)
             made = Tensor._from_value(memory, layout, value.dtype, self.place)
             inputs.append((title, made))
             return made
         if isinstance(value, dict):
-            return {key: self._given(each, f"{title}.{key}", inputs) for key, each in value.items()}
+            return {key: self._given(engine, each, f"{title}.{key}", inputs) for key, each in value.items()}
         if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
-            return type(value)(self._given(each, f"{title}.{at}", inputs) for at, each in enumerate(value))
+            return type(value)(self._given(engine, each, f"{title}.{at}", inputs) for at, each in enumerate(value))
         if isinstance(value, bool | int | float | str | None):
             return value
         raise ExportError(
@@ -180,10 +197,10 @@ class Session:
         )
 
     @contextmanager
-    def _engine_in_place(self) -> Iterator[None]:
-        """Let tensors that are made land on this device, whichever WebGPU device is asked for."""
+    def _in_place(self, engine: Engine) -> Iterator[None]:
+        """Let tensors that are made land on an engine's device, whichever WebGPU device is asked for."""
         before = context.engines
-        context.engines = {"webgpu": self.engine}
+        context.engines = {"webgpu": engine}
         try:
             with self.place:
                 yield
@@ -191,24 +208,22 @@ class Session:
             context.engines = before
 
     @contextmanager
-    def _moved(self, tensors: Sequence[Tensor], names: dict[int, str]) -> Iterator[None]:
-        """Give tensors memory of this device, and their own back at the end."""
+    def _moved(self, engine: Engine, tensors: Sequence[Tensor], names: dict[int, str]) -> Iterator[None]:
+        """Give tensors memory of an engine's device, and their own back at the end."""
         places = [(each, each.device) for each in tensors]
         storages = {each._storage.number: each for each in tensors}
         before = []
         for number, each in storages.items():
             storage = each._storage
             value = storage.value
-            if value.engine is self.engine:
+            if value.engine is engine:
                 continue
-            held = self.held.get(number) or self._hold(each, names.get(number, f"constant{len(self.held)}"))
+            held = self.held.get(number) or self._hold(engine, each, names.get(number, f"constant{len(self.held)}"))
             self.held[number] = held
             before.append((storage, value, storage.version))
         for storage, value, _ in before:
             # Only the value refers to the buffer: then a plan that writes it may do so in place.
-            storage.exchange(
-                Value(self.engine, value.dtype, value.numel, self.device.again(self.held[storage.number].buffer))
-            )
+            storage.exchange(Value(engine, value.dtype, value.numel, again(self.held[storage.number].buffer)))
         for each, _ in places:
             each.device = self.place
         try:
@@ -220,24 +235,24 @@ class Session:
             for each, place in places:
                 each.device = place
 
-    def _hold(self, tensor: Tensor, name: str) -> Held:
+    def _hold(self, engine: Engine, tensor: Tensor, name: str) -> Held:
         storage = tensor._storage
         value = storage.value
         if isinstance(value.engine, MetaEngine):
             raise ExportError(f"'{name}' is on the meta device: it has no elements to export")
-        if value.dtype not in self.device.dtypes:
+        if value.dtype not in self.dtypes:
             raise ExportError(f"'{name}' is {value.dtype}, which WebGPU has no type for: convert it (module.float())")
         whole = tensor._layout.is_contiguous and not tensor._layout.offset and tensor.numel() == value.numel
         shape = tuple(tensor.shape) if whole else (value.numel,)
-        buffer = self.device.allocate(value.numel * value.dtype.itemsize)
+        buffer = engine.device.allocate(value.numel * value.dtype.itemsize)
         return Held(name, storage, value, buffer, shape, tensor.device, isinstance(tensor, Parameter))
 
-    def _stores(self) -> list[int]:
+    def _stores(self, engine: Engine) -> list[int]:
         """Return the commands that put new values of what is outside of the function where its next call reads them."""
         commands: list[int] = []
         for held in self.held.values():
             now = held.storage.value
-            if now.engine is not self.engine:
+            if now.engine is not engine:
                 continue
             source, nbytes = now.realize(), now.numel * now.dtype.itemsize
             if now.numel != held.value.numel or now.dtype is not held.value.dtype:

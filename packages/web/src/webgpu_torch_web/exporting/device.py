@@ -1,4 +1,4 @@
-"""A device that computes nothing and keeps what it is asked for: buffers, kernels and commands of captured functions."""
+"""Devices that compute nothing and keep what they are asked for: buffers, kernels and commands of captured functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from webgpu_torch_backend_wgpu.facts import TYPICAL
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingGpu
 from webgpu_torch_backend_wgpu.gpu.interface import STORAGE, Adapter, GpuError, Limits, PipelineRequest
 from webgpu_torch_backend_wgpu.memory import Buffer, LongBuffer, Pool
-from webgpu_torch_backend_wgpu.modules import Compiler
 from webgpu_torch_backend_wgpu.program import part_bytes
 from webgpu_torch_backend_wgpu.replay import Prepared, prepare
 from webgpu_torch_core.backend.interface import Device, Plan
@@ -30,8 +29,7 @@ class KeepingGpu(CheckingGpu):
         requests: each pipeline's text and layout.
         groups: each bind group's layout and (buffer, offset, size) entries.
         kinds: how each layout binds its buffers.
-        submitted: the commands of all submits, in order: for graphics cards, and for adapters whose work the host does.
-        software: whether what is submitted now is for the latter.
+        submitted: the commands of all submits, in order.
     """
 
     def __init__(self, limits: Limits, features: Sequence[str]) -> None:
@@ -41,8 +39,7 @@ class KeepingGpu(CheckingGpu):
         self.requests: dict[int, PipelineRequest] = {}
         self.groups: dict[int, tuple[int, list[tuple[int, int, int]]]] = {}
         self.kinds: dict[int, tuple[str, ...]] = {}
-        self.submitted: tuple[list[int], list[int]] = [], []
-        self.software = False
+        self.submitted: list[int] = []
         self._commands: dict[int, list[int]] = {}
 
     def buffer(self, nbytes: int, use: str = STORAGE) -> int:
@@ -76,7 +73,7 @@ class KeepingGpu(CheckingGpu):
 
     def submit(self, recording: int) -> None:
         super().submit(recording)
-        self.submitted[self.software].extend(self._commands[recording])
+        self.submitted.extend(self._commands[recording])
 
 
 class LastingPool(Pool):
@@ -87,30 +84,18 @@ class LastingPool(Pool):
 
 
 class ExportDevice(WgpuDevice):
-    """Plans, compiles and binds for adapters of given limits; what it is asked to run is kept, with a graphics card's kernels
-    and with those for an adapter whose work the host does."""
+    """Plans, compiles and binds for adapters of one kind, ``"integrated"`` for graphics cards or ``"cpu"`` where the host does
+    the adapter's work; what it is asked to run is kept, in buffers that it shares with the devices of other kinds."""
 
-    def __init__(self, limits: Limits, features: Sequence[str]) -> None:
-        self.kept = KeepingGpu(limits, features)
-        adapter = Adapter(0, "", "any adapter", "", "Vulkan", "integrated", 0, 0, frozenset(features), limits)
-        super().__init__(self.kept, adapter, TYPICAL["integrated"], 0)
-        self.features = self.kept.features
-        # Kernels for the host are checked with what their adapters have besides.
-        self.kept.features |= set(FEATURES_FOR_HOST)
-        self.lasting = LastingPool(self.kept, part_bytes(self.binding_bytes))
-        by_host = self.capabilities.replace(software=True, facts=TYPICAL["cpu"], subgroups=True)
-        self._by_host = Compiler(self.kept, by_host, self.compiler.trusted, self.debug)
+    def __init__(self, kept: KeepingGpu, lasting: LastingPool, kind: str) -> None:
+        adapter = Adapter(0, "", "any adapter", "", "Vulkan", kind, 0, 0, kept.features, kept.limits)
+        super().__init__(kept, adapter, TYPICAL[kind], 0)
+        self.kept = kept
+        self.lasting = lasting
         self._prepared: list[Prepared] = []
 
     def allocate_all(self, sizes: Sequence[int]) -> list[AnyBuffer]:
         return self.lasting.take_all(sizes)
-
-    def again(self, buffer: AnyBuffer) -> AnyBuffer:
-        """Return another reference to a buffer's memory: a plan may overwrite what has only one."""
-        if isinstance(buffer, LongBuffer):
-            parts = [Buffer(each._returned, each.handle, each.nbytes, each.requested) for each in buffer.parts]
-            return LongBuffer(parts, buffer.step, buffer.requested)
-        return Buffer(buffer._returned, buffer.handle, buffer.nbytes, buffer.requested)
 
     def run(self, plan: Plan, externals: Sequence[AnyBuffer], parameters: Sequence[float | int]) -> None:
         """Keep a plan's commands; every run has parameters of its own.
@@ -126,17 +111,8 @@ class ExportDevice(WgpuDevice):
                         "iterator, for instance): pass it as an input or make it a parameter or buffer of a module"
                     )
         buffers = [*externals, *self.pool.take_all(plan.temporaries)]
-        first, second = (prepare(plan, each, own=True) for each in (self.compiler, self._by_host))
-        self._prepared += first, second
-        self._keep(first, buffers, parameters)
-        if first.parameter_buffer is not None:
-            # A plan's parameters are the same ones, whichever kernels read them.
-            second.parameter_buffer, second.parameter_bytes = first.parameter_buffer, first.parameter_bytes
-        self.kept.software = True
-        self._keep(second, buffers, parameters)
-        self.kept.software = False
-
-    def _keep(self, prepared: Prepared, buffers: list[AnyBuffer], parameters: Sequence[float | int]) -> None:
+        prepared = prepare(plan, self.compiler, own=True)
+        self._prepared.append(prepared)
         recording, every = self._recording(prepared, buffers, parameters)
         self._replay(prepared, recording, every)
 
@@ -151,3 +127,20 @@ class ExportDevice(WgpuDevice):
     ) -> None:
         """Keep a plan's commands: there is nothing to measure."""
         self.run(plan, externals, parameters)
+
+
+def again(buffer: AnyBuffer) -> AnyBuffer:
+    """Return another reference to a buffer's memory: a plan may overwrite what has only one."""
+    if isinstance(buffer, LongBuffer):
+        parts = [Buffer(each._returned, each.handle, each.nbytes, each.requested) for each in buffer.parts]
+        return LongBuffer(parts, buffer.step, buffer.requested)
+    return Buffer(buffer._returned, buffer.handle, buffer.nbytes, buffer.requested)
+
+
+def export_devices(limits: Limits, features: Sequence[str]) -> tuple[ExportDevice, ExportDevice]:
+    """Return the devices for graphics cards, and for adapters whose work the host does, of these limits and features."""
+    kept = KeepingGpu(limits, features)
+    lasting = LastingPool(kept, part_bytes(limits.max_storage_buffer_binding_size & ~15))
+    card = ExportDevice(kept, lasting, "integrated")
+    kept.features |= set(FEATURES_FOR_HOST)
+    return card, ExportDevice(kept, lasting, "cpu")

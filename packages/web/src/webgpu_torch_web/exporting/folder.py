@@ -2,8 +2,8 @@
 
 plan.json numbers buffers, shaders, pipelines and bind groups; a command is six numbers, as in
 :mod:`webgpu_torch_backend_wgpu.gpu.interface`: 0, pipeline, group, workgroups in x, y, z, or 1, source, offset, target,
-offset, bytes. A function has commands for graphics cards and, where these differ, others for adapters whose work the host does
-and which have the features that these take besides. Weights say where in which file their bytes are, and which buffers they go to.
+offset, bytes. ``functionsForHost`` are those that differ on adapters whose work the host does and which have the features that
+these take besides. Weights say where in which file their bytes are, and which buffers they go to.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Iterator
 from importlib.resources import files as resources
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from webgpu_torch_backend_wgpu.gpu.interface import COPY, DEFAULT_LIMITS, UNIFORM, WORDS, Limits, camel
 from webgpu_torch_core.files.host_tensors import HostTensor
@@ -39,13 +39,13 @@ Key = TypeVar("Key")
 
 
 class _Weight(NamedTuple):
-    """Bytes that are in buffers before anything runs; ``kind``: what float32 numbers are stored as."""
+    """Bytes that are in buffers before anything runs, each of ``targets``; ``kind``: what float32 numbers are stored as."""
 
     name: str
     dtype: dtype
     shape: tuple[int, ...]
     data: bytes | bytearray | memoryview
-    target: Pieces
+    targets: list[Pieces]
     kind: str
 
 
@@ -59,44 +59,62 @@ class _Numbers(Generic[Key]):
         return self.met.setdefault(each, len(self.met))
 
 
+#: the numbers of buffers and of bind groups
+_Used: TypeAlias = tuple[_Numbers[int], _Numbers[_Group]]
+
+
 class _Plan:
     """The part of a session that its functions use, numbered."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
-        self.gpu = session.device.kept
+        self.gpu = session.kept
         self.buffers, self.groups, self.shaders = _Numbers[int](), _Numbers[_Group](), _Numbers[str]()
         # By what they are: kernels for graphics cards and for the host are often the same.
         self.pipelines = _Numbers[_Pipeline]()
-        self.functions = {each.name: self._function(each) for each in session.functions}
-
-    def _function(self, captured: Captured) -> Json:
-        card, host = map(self._commands, captured.commands)
-        described: Json = {
-            "inputs": [self._port(each) for each in captured.inputs],
-            "outputs": [self._port(each) for each in captured.outputs],
-            "values": captured.values,
-            "commands": card,
+        self.used: _Used = self.buffers, self.groups
+        self.outside = {
+            handle for each in session.held.values() for handle, _, _ in each.buffer.pieces(0, each.buffer.nbytes)
         }
-        return described if host == card else described | {"commandsForHost": host}
+        self.functions = {card.name: self._function(card, self.used) for card, _ in session.functions}
+        self.functions_for_host = {
+            host.name: self._function(host, self.used)
+            for card, host in session.functions
+            if self._alone(card) != self._alone(host)
+        }
 
-    def _commands(self, words: list[int]) -> list[int]:
-        return [number for at in range(0, len(words), WORDS) for number in self._command(words[at : at + WORDS])]
+    def _alone(self, captured: Captured) -> object:
+        """Return what a function does, whichever memory of its own it does that in."""
+        used = _Numbers[int](), _Numbers[_Group]()
+        described = self._function(captured, used)
+        memory = [
+            handle if handle in self.outside else (self.gpu.buffers[handle], self.gpu.written.get(handle))
+            for handle in used[0].met
+        ]
+        return described, [*used[1].met], memory
 
-    def _command(self, words: list[int]) -> list[int]:
+    def _function(self, captured: Captured, used: _Used) -> Json:
+        words = captured.commands
+        commands = (self._command(words[at : at + WORDS], used) for at in range(0, len(words), WORDS))
+        return {
+            "inputs": [self._port(each, used) for each in captured.inputs],
+            "outputs": [self._port(each, used) for each in captured.outputs],
+            "values": captured.values,
+            "commands": [number for each in commands for number in each],
+        }
+
+    def _command(self, words: list[int], used: _Used) -> list[int]:
         kind, first, second, *rest = words
+        buffers, groups = used
         if kind == COPY:
             target, start, nbytes = rest
-            return [kind, self.buffers[first], second, self.buffers[target], start, nbytes]
+            return [kind, buffers[first], second, buffers[target], start, nbytes]
         request, (layout, entries) = self.gpu.requests[first], self.gpu.groups[second]
         pipeline = self.pipelines[request.label, self.shaders[request.source], self.gpu.kinds[request.layout]]
-        return [kind, pipeline, self.groups[self.gpu.kinds[layout], tuple(self._pieces(entries))], *rest]
+        return [kind, pipeline, groups[self.gpu.kinds[layout], tuple(_pieces(entries, buffers))], *rest]
 
-    def _port(self, port: Port) -> Json:
-        return {"name": port.name, "dtype": port.dtype.name, "shape": port.shape, "at": self._pieces(port.pieces)}
-
-    def _pieces(self, pieces: Pieces) -> Pieces:
-        return [(self.buffers[handle], offset, nbytes) for handle, offset, nbytes in pieces]
+    def _port(self, port: Port, used: _Used) -> Json:
+        return {"name": port.name, "dtype": port.dtype.name, "shape": port.shape, "at": _pieces(port.pieces, used[0])}
 
     def described(self, weights: list[Json]) -> Json:
         """Return the plan: everything but texts and weights."""
@@ -115,24 +133,26 @@ class _Plan:
                 ]
             buffers.append(described)
         return {
-            "format": "webgpu-torch", "version": VERSION, "features": sorted(self.session.device.features),
+            "format": "webgpu-torch", "version": VERSION, "features": self.session.features,
             "featuresForHost": [*FEATURES_FOR_HOST], "limits": raised(gpu.limits),
             "buffers": buffers, "pipelines": pipelines, "groups": groups, "weights": weights, "functions": self.functions,
+            "functionsForHost": self.functions_for_host,
         }  # fmt: skip
 
     def weights(self, stored_as: str) -> Iterator[_Weight]:
         """Yield what is in buffers before anything runs; a buffer without is all zeros."""
-        known: set[int] = set()
         for held in self.session.held.values():
             pieces = held.buffer.pieces(0, held.value.numel * held.value.dtype.itemsize)
-            known.update(handle for handle, _, _ in pieces)
             if any(handle in self.buffers.met for handle, _, _ in pieces):
                 yield from self._held(held, pieces, stored_as)
-        for handle in [each for each in self.buffers.met if each not in known]:
+        # Functions for graphics cards and for the host share no memory, but what is written there.
+        constants: dict[bytes, list[Pieces]] = {}
+        for handle in [each for each in self.buffers.met if each not in self.outside]:
             if self.gpu.buffers[handle][1] != UNIFORM:
                 for offset, data in self.gpu.written.get(handle, ()):
-                    name = f"constant.{self.buffers[handle]}.{offset}"
-                    yield _Weight(name, uint8, (len(data),), data, [(handle, offset, len(data))], "")
+                    constants.setdefault(data, []).append([(handle, offset, len(data))])
+        for number, (data, targets) in enumerate(constants.items()):
+            yield _Weight(f"constant.{number}", uint8, (len(data),), data, targets, "")
 
     def _held(self, held: Held, pieces: Pieces, stored_as: str) -> Iterator[_Weight]:
         data = memoryview(held.value.engine.read(held.value)).cast("B")
@@ -146,7 +166,11 @@ class _Plan:
             shape = (len(part) // held.value.dtype.itemsize,) if split else held.shape
             name = f"{held.name}.part{start // step}" if split else held.name
             target = held.buffer.pieces(start, start + len(part)) if split else pieces
-            yield _Weight(name, *stored(held, part, shape, kind), target, kind)
+            yield _Weight(name, *stored(held, part, shape, kind), [target], kind)
+
+
+def _pieces(pieces: Pieces, buffers: _Numbers[int]) -> Pieces:
+    return [(buffers[handle], offset, nbytes) for handle, offset, nbytes in pieces]
 
 
 def raised(limits: Limits) -> dict[str, int]:
@@ -186,13 +210,14 @@ def _written(folder: Path, number: int, weights: list[_Weight], plan: _Plan) -> 
             file.write(piece)
     for each in weights:
         begin, end = places[each.name]["data_offsets"]
-        described: Json = {
-            "name": each.name, "file": name, "offset": len(header) + begin, "bytes": end - begin,
-            "target": plan._pieces(each.target),
-        }  # fmt: skip
-        if each.kind:
-            described["stored"] = each.kind
-        yield described
+        for target in each.targets:
+            described: Json = {
+                "name": each.name, "file": name, "offset": len(header) + begin, "bytes": end - begin,
+                "target": _pieces(target, plan.buffers),
+            }  # fmt: skip
+            if each.kind:
+                described["stored"] = each.kind
+            yield described
 
 
 def write_folder(session: Session, folder: Path, weights: str, extra: Json, scripts: Iterable[str]) -> None:

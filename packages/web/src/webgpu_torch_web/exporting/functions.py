@@ -33,8 +33,8 @@ def export(
 ) -> Path:
     """Write a module or function to a folder of static files that run in browsers and in Node, without Python.
 
-    The function is called once, on a device that computes nothing: what the folder does again are the operations of
-    that call, with the example's shapes and Python values. A module's parameters and buffers go along; buffers that it
+    The function is called once for graphics cards and once for adapters whose work the host does, on devices that compute
+    nothing: what the folder does again are the operations of such a call, with the example's shapes and Python values. A module's parameters and buffers go along; buffers that it
     writes keep their values between calls.
 
     Args:

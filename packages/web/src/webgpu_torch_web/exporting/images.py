@@ -212,8 +212,7 @@ def export_images(
     session = opened(limits, features, weights)
     latents = torch.zeros(1, 4, height // factor, width // factor, device=unet.device)
     tokens = torch.zeros(1, length, dtype=torch.int64, device=unet.device)
-    session.capture("encode", partial(_encode, encoder), (), {"tokens": tokens})
-    shape = session.functions[-1].outputs[0].shape
+    shape = session.capture("encode", partial(_encode, encoder), (), {"tokens": tokens}).outputs[0].shape
     named = {
         "latents": latents, "timestep": torch.zeros(1, device=unet.device),
         "states": torch.zeros(2, *shape[1:], device=unet.device), "scale": torch.zeros(1, device=unet.device),

@@ -42,8 +42,8 @@ def capture_lengths(
     for length in lengths:
         of_length = {each: _resized(value, dimensions.get(each, ()), length) for each, value in given.items()}
         positional = [of_length[each] for each in names[: len(args)]]
-        session.capture(f"{name}{length}", function, positional, {each: of_length[each] for each in kwargs})
-        captured.append(session.functions[-1])
+        named = {each: of_length[each] for each in kwargs}
+        captured.append(session.capture(f"{name}{length}", function, positional, named))
     return {
         "lengths": lengths,
         "functions": [each.name for each in captured],

@@ -105,10 +105,10 @@ async function openDevice(plan, gpu, software) {
   return adapter.requestDevice({ requiredFeatures: [...plan.features, ...besides], requiredLimits: plan.limits });
 }
 
-/** Keep the commands for this device: a card's, or those of the host where it does an adapter's work. Mark what they use. */
+/** Keep the functions for this device: a card's, or the host's where it does an adapter's work. Mark what they use. */
 function choose(plan, software) {
+  if (software) Object.assign(plan.functions, plan.functionsForHost);
   for (const each of Object.values(plan.functions)) {
-    if (software) each.commands = each.commandsForHost ?? each.commands;
     for (const { at } of [...each.inputs, ...each.outputs]) at.forEach(([buffer]) => { plan.buffers[buffer].used = true; });
     for (let i = 0; i < each.commands.length; i += WORDS) {
       const [kind, first, second, third] = each.commands.slice(i, i + WORDS);
@@ -117,6 +117,7 @@ function choose(plan, software) {
     }
   }
   for (const { used, entries } of plan.groups) if (used) entries.forEach(([buffer]) => { plan.buffers[buffer].used = true; });
+  plan.weights = plan.weights.filter(({ target }) => target.some(([buffer]) => plan.buffers[buffer].used));
   plan.weights.forEach(({ target }) => target.forEach(([buffer]) => { plan.buffers[buffer].used = true; }));
 }
 
