@@ -38,6 +38,7 @@
       this.marks = [];
       this.lost = "";
       this.first = null;
+      this.settled = null;
       device.addEventListener("uncapturederror", (event) => {
         event.preventDefault();
         this.first ??= [kindOf(event.error), event.error.message];
@@ -48,6 +49,17 @@
     keep(made) {
       this.objects.set(this.next, made);
       return this.next++;
+    }
+
+    // Start a method that takes time and return a number, of which ``settled`` is told when it is done: its result, or what was
+    // wrong. A promise would become a future of Python's asyncio, which takes turns of the event loop of its own.
+    later(name, ...given) {
+      const number = this.next++;
+      this[name](...given).then(
+        (value) => this.settled(number, value, ""),
+        (error) => this.settled(number, undefined, String(error?.message || error)),
+      );
+      return number;
     }
 
     // The first error since the last call, as "kind: message"; empty where there was none.
@@ -105,8 +117,17 @@
     }
 
     // Copy bytes of a buffer into a Python buffer; the GPU copies one chunk while the host takes the one before.
-    async read(handle, offset, into) {
-      const source = this.objects.get(handle);
+    async read(handle, offset, given) {
+      // What Python gives is gone when the call returns.
+      const into = given.copy();
+      try {
+        await this.readInto(this.objects.get(handle), offset, into);
+      } finally {
+        into.destroy();
+      }
+    }
+
+    async readInto(source, offset, into) {
       const nbytes = withBytes(into, "u8", (bytes) => bytes.length);
       const ask = (start) => [start, this.mapped(source, offset + start, Math.min(nbytes - start, STAGING_BYTES))];
       const asked = [ask(0)];

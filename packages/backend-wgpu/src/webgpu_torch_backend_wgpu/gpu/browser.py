@@ -8,13 +8,15 @@ Python entered by ``pyodide.runPythonAsync`` or ``callPromising``.
 
 from __future__ import annotations
 
+import asyncio
+import functools
 import importlib
 import json
 import sys
 from array import array
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from pathlib import Path
-from typing import Protocol, TypedDict, TypeVar
+from typing import Protocol, TypeAlias, TypedDict, TypeVar, cast
 
 from .interface import STORAGE, Adapter, Gpu, GpuError, Limits, PipelineRequest, Runtime, camel
 
@@ -43,6 +45,11 @@ class _List(Protocol):
     def to_py(self) -> list[int | str]: ...
 
 
+#: what JavaScript gives when it is done with something, and how it tells: the number, the result, what was wrong
+_Result: TypeAlias = int | float | _List | None
+_Settled: TypeAlias = Callable[[int, _Result, str], None]
+
+
 class _Bridge(Protocol):
     """The parts of ``pyodide.ffi`` used here."""
 
@@ -52,6 +59,8 @@ class _Bridge(Protocol):
 
     def run_sync(self, promise: Awaitable[T]) -> T: ...
 
+    def create_proxy(self, value: _Settled) -> _Settled: ...
+
     def to_js(self, value: list[str] | list[int]) -> _List: ...
 
 
@@ -59,24 +68,19 @@ class _Opened(Protocol):
     """The class ``Gpu`` of browser.js, which says what its methods do."""
 
     lost: str
+    settled: _Settled
 
     def error(self) -> str: ...
 
     def buffer(self, size: int, use: str) -> int: ...
 
-    def certainBuffer(self, size: int, use: str) -> Awaitable[int]: ...
-
     def destroy(self, handle: int) -> None: ...
 
     def write(self, handle: int, offset: int, data: memoryview | bytes) -> None: ...
 
-    def read(self, handle: int, offset: int, into: memoryview) -> Awaitable[None]: ...
-
     def layout(self, kinds: str) -> int: ...
 
     def pipeline(self, label: str, code: str, layout: int) -> int: ...
-
-    def certainPipelines(self, labels: _List, sources: _List, layouts: _List) -> Awaitable[_List]: ...
 
     def group(self, layout: int, entries: array[float]) -> int: ...
 
@@ -86,11 +90,7 @@ class _Opened(Protocol):
 
     def validate(self, recording: int) -> None: ...
 
-    def timed(self, recording: int) -> Awaitable[float]: ...
-
-    def catchUp(self) -> Awaitable[None]: ...
-
-    def wait(self) -> Awaitable[None]: ...
+    def later(self, name: str, *given: object) -> int: ...
 
     def close(self) -> None: ...
 
@@ -118,6 +118,7 @@ class _Told(TypedDict):
     limits: list[int]
 
 
+@functools.cache
 def _bridge() -> _Bridge:
     """Return Pyodide's bridge to JavaScript, which exists only there."""
     return importlib.import_module("pyodide.ffi")  # type: ignore[return-value]
@@ -126,21 +127,6 @@ def _bridge() -> _Bridge:
 def waits() -> bool:
     """Return whether Python may wait for JavaScript here."""
     return _bridge().can_run_sync()
-
-
-def wait_for(promise: Awaitable[T], instead: str = FETCH) -> T:
-    """Return what a promise resolves to.
-
-    Raises:
-        GpuError: it was rejected, or Python cannot wait here and should do something else instead.
-    """
-    bridge = _bridge()
-    if not bridge.can_run_sync():
-        raise GpuError("internal", CANNOT_WAIT.format(instead=instead))
-    try:
-        return bridge.run_sync(promise)
-    except bridge.JsException as error:
-        raise GpuError("internal", str(error)) from error
 
 
 class BrowserRuntime(Runtime):
@@ -161,7 +147,7 @@ class BrowserRuntime(Runtime):
         if self._adapter is None and self._functions.supported():
             if not waits():
                 raise RuntimeError(CANNOT_WAIT.format(instead=OPEN))
-            self._keep(wait_for(self._ask()))
+            self._keep(_bridge().run_sync(self._ask()))
         return [self._adapter] if self._adapter is not None and suits(self._adapter) else []
 
     def open(self, adapter: Adapter, features: Sequence[str]) -> Gpu:
@@ -169,9 +155,10 @@ class BrowserRuntime(Runtime):
         if opened is None:
             if not waits():
                 raise RuntimeError(CANNOT_WAIT.format(instead=OPEN))
+            bridge = _bridge()
             try:
-                opened = wait_for(self._begin(adapter, features))
-            except GpuError as error:
+                opened = bridge.run_sync(self._begin(adapter, features))
+            except bridge.JsException as error:
                 raise RuntimeError(f"the browser gave no device: {error}") from error
         return BrowserGpu(opened, adapter.limits, frozenset(features))
 
@@ -210,14 +197,41 @@ def adapter_of(told: _Told) -> Adapter:
     )
 
 
-class _Read:
-    """Bytes that JavaScript is copying to the host."""
+class _Pending:
+    """What JavaScript is doing.
 
-    def __init__(self, promise: Awaitable[None], data: bytearray) -> None:
-        self.promise = promise
-        self.data = data
-        self.arrived = False
+    It is waited for like a future of asyncio, but who waits goes on when it is done, where each callback of a future of
+    asyncio takes a turn of the browser's event loop, and a wait takes several.
+    """
+
+    __slots__ = ("_callbacks", "arrived", "problem", "value")
+    # What asyncio tells futures by.
+    _asyncio_future_blocking = False
+
+    def __init__(self) -> None:
+        self.value: _Result = None
         self.problem = ""
+        self.arrived = False
+        self._callbacks: list[Callable[[_Pending], object]] = []
+
+    def settle(self, value: _Result, problem: str) -> None:
+        """Take what came of it, and tell all who wait."""
+        self.value, self.problem, self.arrived = value, problem, True
+        for each in self._callbacks:
+            each(self)
+
+    def add_done_callback(self, callback: Callable[[_Pending], object]) -> None:
+        """Have a function called when it is done."""
+        self._callbacks.append(callback)
+
+    def result(self) -> None:
+        """Return what the wait resolves to: whoever waited looks at ``value`` and ``problem``."""
+
+    def __await__(self) -> Generator[object, None, None]:
+        if not self.arrived:
+            future = asyncio.get_running_loop().create_future()
+            self.add_done_callback(lambda _: future.done() or future.set_result(None))
+            yield from future
 
 
 class BrowserGpu(Gpu):
@@ -233,8 +247,13 @@ class BrowserGpu(Gpu):
         self._submit = opened.submit
         self._error = opened.error
         self._write = opened.write
+        self._later = opened.later
         self._layouts: dict[tuple[str, ...], int] = {}
-        self._reads: list[_Read] = []
+        self._reads: list[_Pending] = []
+        pending = self._pending = dict[int, _Pending]()
+        opened.settled = _bridge().create_proxy(
+            lambda number, value, problem: pending.pop(number).settle(value, problem)
+        )
 
     def obstacle(self) -> str | None:
         return None if waits() else CANNOT_WAIT.format(instead=FETCH)
@@ -250,10 +269,10 @@ class BrowserGpu(Gpu):
             raise GpuError("out-of-memory", f"a buffer of {nbytes} bytes is over the limit of {limit}")
         if nbytes < CERTAIN_BYTES or not waits():
             return self._js.buffer(nbytes, use)
-        handle = wait_for(self._js.certainBuffer(nbytes, use))
+        handle = self._await("certainBuffer", nbytes, use)
         if not handle:
             raise GpuError("out-of-memory", f"there is no room for a buffer of {nbytes} bytes")
-        return handle
+        return cast("int", handle)
 
     def destroy(self, handle: int) -> None:
         self._js.destroy(handle)
@@ -263,31 +282,24 @@ class BrowserGpu(Gpu):
 
     def read(self, buffer: int, offset: int, into: memoryview) -> None:
         if len(into):
-            self._await(self._js.read(buffer, offset, into))
+            self._await("read", buffer, offset, into)
 
     def read_later(self, buffer: int, offset: int, nbytes: int) -> Callable[[memoryview], None]:
         data = bytearray(nbytes)
-        read = _Read(self._js.read(buffer, offset, memoryview(data)), data)
+        read = self._begin("read", buffer, offset, memoryview(data))
         self._reads.append(read)
 
         def finish(into: memoryview) -> None:
             if read in self._reads:
                 self._reads.remove(read)
-            if not read.arrived:
-                self._await(read.promise)
-            if read.problem:
-                raise GpuError("lost" if self.lost else "internal", self.lost or read.problem)
+            self._finish(read)
             into[:] = data
 
         return finish
 
     async def arrive(self) -> None:
         for read in list(self._reads):
-            try:
-                await read.promise
-            except _bridge().JsException as error:
-                read.problem = str(error)
-            read.arrived = True
+            await read
 
     def layout(self, kinds: tuple[str, ...]) -> int:
         found = self._layouts.get(kinds)
@@ -300,8 +312,8 @@ class BrowserGpu(Gpu):
             return [self._js.pipeline(each.label, each.source, each.layout) for each in requests]
         to_js = _bridge().to_js
         texts = to_js([each.label for each in requests]), to_js([each.source for each in requests])
-        made = wait_for(self._js.certainPipelines(*texts, to_js([each.layout for each in requests]))).to_py()
-        return [each if isinstance(each, int) else GpuError("validation", each) for each in made]
+        made = cast("_List", self._await("certainPipelines", *texts, to_js([each.layout for each in requests])))
+        return [each if isinstance(each, int) else GpuError("validation", each) for each in made.to_py()]
 
     def group(self, layout: int, entries: Sequence[tuple[int, int, int]]) -> int:
         return self._js.group(layout, array("d", [number for entry in entries for number in entry]))
@@ -313,25 +325,38 @@ class BrowserGpu(Gpu):
     def submit(self, recording: int) -> None:
         self.submits += 1
         if self._submit(recording) > SUBMITS_IN_FLIGHT and waits():
-            wait_for(self._js.catchUp())
+            self._await("catchUp")
 
     def validate(self, recording: int) -> None:
         self._js.validate(recording)
 
     def timed(self, recording: int) -> float:
-        return self._await(self._js.timed(recording)) * 1e-9
+        return cast("float", self._await("timed", recording)) * 1e-9
 
     def wait(self) -> None:
-        self._await(self._js.wait())
+        self._await("wait")
 
-    def _await(self, promise: Awaitable[T]) -> T:
-        """Return what a promise resolves to; a lost device is the reason where it is rejected."""
-        try:
-            return wait_for(promise)
-        except GpuError as error:
-            if self.lost is not None:
-                raise GpuError("lost", self.lost) from error
-            raise
+    def _begin(self, name: str, *given: object) -> _Pending:
+        """Start a method of browser.js that takes time."""
+        found = self._pending[self._later(name, *given)] = _Pending()
+        return found
+
+    def _finish(self, pending: _Pending) -> _Result:
+        """Wait for what was started, and return what came of it.
+
+        Raises:
+            GpuError: it failed, for which a lost device is the reason where there is one; or Python cannot wait here.
+        """
+        if not pending.arrived:
+            if not waits():
+                raise GpuError("internal", CANNOT_WAIT.format(instead=FETCH))
+            _bridge().run_sync(pending)
+        if pending.problem:
+            raise GpuError("lost" if self.lost else "internal", self.lost or pending.problem)
+        return pending.value
+
+    def _await(self, name: str, *given: object) -> _Result:
+        return self._finish(self._begin(name, *given))
 
     def close(self) -> None:
         self._js.close()
