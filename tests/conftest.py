@@ -54,6 +54,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("slow")
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was not tested for want of a browser or of what drives it, and how to install that."""
+    skipped = [each for each in terminalreporter.stats.get("skipped", ()) if each.nodeid.startswith("tests/browser/")]
+    reasons = {each.longrepr[2].removeprefix("Skipped: ") for each in skipped if isinstance(each.longrepr, tuple)}
+    for each in sorted(reasons):
+        terminalreporter.write_line(f"NOT TESTED: {each}", red=True)
+
+
 def pytest_collection_finish() -> None:
     """Take modules and collected tests out of the cycle collector's way: tests of freed memory call it often."""
     gc.collect()

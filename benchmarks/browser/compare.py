@@ -41,8 +41,10 @@ PEERS = {
 OURS = ("our export", "our Pyodide")
 #: largest relative error of a result that is right
 TOLERANCE = 1e-3
-#: a library that took so many times what the quickest took is asked no further: some take seconds
+#: a library that took so many times what the quickest took is asked no further after two rounds: some take seconds
 HOPELESS = 3.0
+#: rounds that each row has, however long they take
+LEAST_ROUNDS = 8
 #: name -> (the call in Python, shapes)
 ROWS: dict[str, tuple[str, list[tuple[int, ...]]]] = {
     "matmul512": ("x @ y", [(512, 512)] * 2),
@@ -188,7 +190,7 @@ def measured(page: Any, libraries: list[str], name: str, rounds: int, seconds: f
             if isinstance(least, float) and (number < 2 or least <= HOPELESS * best or library in OURS):
                 takes = python(page, "once()") if library == OURS[1] else page.evaluate("(each) => once(each)", library)
                 found[library] = min(least, float(takes))
-        if number and time.monotonic() > end:
+        if number + 1 >= LEAST_ROUNDS and time.monotonic() > end:
             break
     return found
 

@@ -57,7 +57,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
         # The processes that share the tests make the library's memory once: the others find it in the cache.
         with FileLock(tmp_path_factory.getbasetemp().parent / "site.lock"):
-            return build(tmp_path_factory.mktemp("site"), model=tiny_model(tmp_path_factory.mktemp("model")))
+            documentation = tmp_path_factory.mktemp("documentation")
+            (documentation / "index.html").write_text("<h1>Written</h1>", encoding="utf-8")
+            model = tiny_model(tmp_path_factory.mktemp("model"))
+            return build(tmp_path_factory.mktemp("site"), documentation, model)
     except MissingTool as error:
         _absent(str(error))
         raise

@@ -288,6 +288,48 @@ export default async ({ base }) => {
         engine.run(job)
 
 
+@pytest.mark.parametrize(
+    "options, adapter, message",
+    [
+        ({"features": ["shader-f16"]}, "{}", "this adapter lacks the features shader-f16"),
+        (
+            {"limits": {"max_compute_invocations_per_workgroup": 1024}},
+            "{ limits: { maxComputeInvocationsPerWorkgroup: 512 } }",
+            "this adapter allows maxComputeInvocationsPerWorkgroup up to 512; the export needs 1024",
+        ),
+    ],
+)
+def test_adapters_that_lack_something(engine, options, adapter, message):
+    # Pages have what they loaded of a folder before.
+    folder = f"lacking{engine.count}"
+    torch.web.export(lambda x: x + 1, torch.ones(3), engine.root / folder, **options)
+    job = """
+export default async ({ base }) => {
+  const { load, UnsupportedError } = await import(`${base}FOLDER/runner.js`);
+  const adapter = { features: new Set(), limits: {}, info: {}, ...ADAPTER };
+  try {
+    await load(`${base}FOLDER`, { gpu: { requestAdapter: async () => adapter } });
+  } catch (error) {
+    return [error instanceof UnsupportedError, error.message];
+  }
+};"""
+    assert engine.run(job.replace("ADAPTER", adapter).replace("FOLDER", folder)) == [True, message]
+
+
+def test_the_download_tells_how_far_it_is(engine, monkeypatch):
+    monkeypatch.setattr(folders, "SHARD_BYTES", 4000)
+    torch.web.export(nn.Linear(64, 64), torch.ones(64), engine.root / "far")
+    told = engine.run("""
+export default async ({ base, gpu }) => {
+  const { load } = await import(`${base}far/runner.js`), told = [];
+  (await load(`${base}far`, { gpu, cache: false, onProgress: (each) => told.push([each.loaded, each.total]) })).destroy();
+  return told;
+};""")
+    loaded, totals = zip(*told, strict=True)
+    assert {*totals} == {4 * 65 * 64} and [*loaded] == sorted(loaded) and len(loaded) >= 5
+    assert loaded[0] < loaded[-1] == totals[0]
+
+
 def test_lost_device(engine):
     torch.web.export(lambda x: x + 1, torch.ones(3), engine.root / "plus")
     job = """

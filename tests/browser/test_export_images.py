@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import webgpu_torch as torch
+from engines import Node
 from webgpu_torch_models.diffusion.schedulers import (
     DDIMScheduler,
     DDPMScheduler,
@@ -69,10 +70,12 @@ export default async ({ base, gpu }) => {
   const { loadImages } = await import(`${base}images/images.js`);
   const images = await loadImages(`${base}images`, { gpu });
   const options = { negative: "dog", guidance: 4, noise: Float32Array.from(NOISE) }, seen = [];
-  const first = await images.paint("a red cat", { ...options, onStep: (...each) => seen.push(each) });
+  const canvas = globalThis.OffscreenCanvas && new OffscreenCanvas(1, 1);
+  const first = await images.paint("a red cat", { ...options, canvas, onStep: (...each) => seen.push(each) });
+  const drawn = canvas?.getContext("2d").getImageData(0, 0, first.width, first.height).data;
   const seeded = await images.paint("a red cat", { seed: 5, steps: 1 });
   const again = await images.paint("a red cat", { seed: 5, steps: 1 });
-  return { data: Array.from(first.data), seen, same: seeded.data.every((each, at) => each === again.data[at]) };
+  return { data: Array.from(first.data), drawn: drawn && Array.from(drawn), seen, same: seeded.data.every((each, at) => each === again.data[at]) };
 };"""
 
 
@@ -91,4 +94,6 @@ def test_pipeline(engine, tmp_path):
     pixels = torch.tensor(found["data"], dtype=torch.float32).reshape(16, 16, 4)
     assert (pixels[..., 3] == 255).all() and expected.std() > 0.05
     assert (pixels[..., :3].permute(2, 0, 1) - expected * 255).abs().max().item() <= 2
+    # Node has no canvas.
+    assert found.get("drawn") == (None if isinstance(engine, Node) else found["data"])
     assert found["seen"] == [[1, 4], [2, 4], [3, 4], [4, 4]] and found["same"]

@@ -7,10 +7,14 @@ import gzip
 import io
 import json
 import re
+import signal
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 import webgpu_torch
@@ -83,6 +87,30 @@ def test_the_editor_brings_what_it_imports(site: Path) -> None:
     for page in PAGES:
         text = (site / page).read_text(encoding="utf-8")
         assert not re.search(r"(?:src|href)=['\"]?https?:", text), "everything is served from one place"
+
+
+def test_every_page_leads_to_the_documentation(site: Path) -> None:
+    assert (site / "docs/index.html").read_text(encoding="utf-8") == "<h1>Written</h1>"
+    for page in PAGES:
+        assert '<a href="./docs/index.html">Documentation</a></nav>' in (site / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_the_command_serves_the_site(site: Path) -> None:
+    """The site's fixture comes first: the command finds what building takes time for."""
+    program = Path(sys.executable).with_name("webgpu-torch")
+    command = [program, "web", "serve", "--port", "0", "--json", "--model", site / "model"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            address = json.loads(process.stdout.readline())["address"]
+            for name in ("index.html", "python.gz", "pyodide/pyodide.asm.wasm", "model/config.json"):
+                with urlopen(address + name, timeout=60) as answer:
+                    served = answer.read()
+                assert served == (site / name).read_bytes() or name == "index.html" and b"Playground" in served
+        finally:
+            process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
 
 
 @pytest.mark.slow
