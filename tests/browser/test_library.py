@@ -12,7 +12,7 @@ from driving import finished
 from engines import PROGRAMS, Python
 
 #: run in one page by the quick test: starting Python takes longer than they do
-QUICK = ("tensors.py", "errors.py")
+QUICK = ("tensors.py", "errors.py", "turns.py")
 LONG = ("training.py", "large.py", "device_loss.py")
 #: of the recorded expectations, every so many are tried by the quick test; the slow one takes all
 SAMPLE = 80
