@@ -1,7 +1,8 @@
 """What looking at positions costs: operations that read or write at positions, with their checks and without.
 
-Usage: index_checks.py [SIZE ...] (10000, 1000000 and 32000000 by default). Two processes, one that checks and one that does not,
-run each operation in turns, so that both meet the same clocks; the cost is the median of the ratios of neighbouring turns.
+Usage: index_checks.py [SIZE ...] (10000, 1000000 and 32000000 by default). Turns with checks and without follow each other in one
+process: what lies elsewhere in memory, as in another process, is gathered up to a tenth faster or slower. The cost is the median
+of the ratios of neighbouring turns, in both orders.
 Results are kept until the device has computed them, as what nobody keeps is computed for its checks only; of the last of a turn a
 number is read, with which reports come along. Positions are of several tensors that take turns: calls that are equal would be
 computed, and looked at, once. The last columns are the cost where nothing is read but the device waited for, and that of the
@@ -11,10 +12,10 @@ GPU's time alone, by its own clock.
 from __future__ import annotations
 
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import cycle
 from pathlib import Path
@@ -25,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 import webgpu_torch as torch
 from common import LOAD, device, wait_ours
 from webgpu_torch_core.backend.profiling import Observer, ignore, observe
-from webgpu_torch_core.operations.indexing import index_checks
+from webgpu_torch_core.record.node import running
 
 SIZES = (10_000, 1_000_000, 32_000_000)
-#: the elements of a row of a table, classes, index tensors, and the turns of each process
-WIDTH, CLASSES, TENSORS, TURNS = 64, 10, 4, 15
+#: the elements of a row of a table, classes, index tensors, and the pairs of turns
+WIDTH, CLASSES, TENSORS, TURNS = 64, 10, 4, 16
 #: seconds that a turn lasts at least, and the calls of one at most
 TURN, CALLS = 0.02, 200
 #: what ends a turn
@@ -99,45 +100,46 @@ def turn(call: Callable[[], Any], calls: int, end: str) -> float:
     return (time.perf_counter() - start) / len(kept)
 
 
-def serve(checks: bool) -> None:
-    """Time what is asked for: lines of a size, an operation's number, a number of calls and an end, answered with seconds a call."""
-    if not checks:
-        index_checks._is_checked = lambda numbers: False
-    made: dict[int, list[Callable[[], Any]]] = {}
-    for line in sys.stdin:
-        size, number, calls, end = line.split()
-        if int(size) not in made:
-            made.clear()
-            made[int(size)] = list(operations(int(size)).values())
-        print(turn(made[int(size)][int(number)], int(calls), end), flush=True)
+class _Backward:
+    """What runs while nothing is looked at: a node of PyTorch's own functions, whose positions are right by construction."""
+
+    custom = False
 
 
-class Process:
-    """One of the two processes."""
-
-    def __init__(self, side: str) -> None:
-        pipe = subprocess.PIPE
-        self.child = subprocess.Popen([sys.executable, __file__, side], stdin=pipe, stdout=pipe, text=True)
-
-    def seconds(self, size: int, number: int, calls: int, end: str = "read") -> float:
-        """Return the time of a call."""
-        assert self.child.stdin is not None and self.child.stdout is not None
-        print(size, number, calls, end, file=self.child.stdin, flush=True)
-        return float(self.child.stdout.readline())
+@contextmanager
+def unchecked() -> Iterator[None]:
+    """Within, no positions are looked at."""
+    nodes: list[Any] = running.nodes
+    nodes.append(_Backward())
+    try:
+        yield
+    finally:
+        nodes.pop()
 
 
-def compare(sides: tuple[Process, Process], size: int, number: int, name: str) -> None:
+def pair(call: Callable[[], Any], calls: int, end: str, checks_first: bool) -> tuple[float, float]:
+    """Return the seconds of a call with checks and of one without."""
+    found = [0.0, 0.0]
+    for checks in (checks_first, not checks_first):
+        if checks:
+            found[0] = turn(call, calls, end)
+        else:
+            with unchecked():
+                found[1] = turn(call, calls, end)
+    return found[0], found[1]
+
+
+def compare(call: Callable[[], Any], size: int, name: str) -> None:
     """Print the cost of an operation's checks."""
     until = time.perf_counter() + LOAD
-    once = min(each.seconds(size, number, 8) for each in sides for _ in range(2))
+    once = min(pair(call, 8, "read", True))
     while time.perf_counter() < until:
-        once = min(once, *(each.seconds(size, number, 8) for each in sides))
+        once = min(once, *pair(call, 8, "read", True))
     calls = max(1, min(CALLS, round(TURN / once)))
     line = ""
     for end in ENDS:
-        for each in sides:
-            each.seconds(size, number, calls, end)
-        pairs = [tuple(each.seconds(size, number, calls, end) for each in sides) for _ in range(TURNS)]
+        pair(call, calls, end, True)
+        pairs = [pair(call, calls, end, number % 2 == 0) for number in range(TURNS)]
         if not line:
             with_checks, without = (statistics.median(side) for side in zip(*pairs, strict=True))
             line = f"{size:>9} {name:24} {without * 1e3:9.4f} ms {with_checks * 1e3:9.4f} ms"
@@ -147,15 +149,12 @@ def compare(sides: tuple[Process, Process], size: int, number: int, name: str) -
 
 def main() -> None:
     """Print a line for each operation and size."""
-    if sys.argv[1:] in (["with"], ["without"]):
-        return serve(sys.argv[1] == "with")
-    sides = (Process("with"), Process("without"))
     print(
         f"{'numbers':>9} {'operation':24} {'without':>12} {'with checks':>12} {' '.join(f'{each:>11}' for each in ENDS)}"
     )
     for size in map(int, sys.argv[1:] or SIZES):
-        for number, name in enumerate(operations(8 * WIDTH)):
-            compare(sides, size, number, name)
+        for name, call in operations(size).items():
+            compare(call, size, name)
 
 
 if __name__ == "__main__":

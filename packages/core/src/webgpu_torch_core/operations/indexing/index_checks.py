@@ -119,8 +119,8 @@ def _positions_kernel(index: Layout, numel: int, kind: dtype, bounds: Bounds, re
     given = _position(index, kind)
     value = ir.cast(given, int64)
     if bounds.size <= int32.maximum:
-        position = wrapped_position(given, bounds.size)
-        value = ir.cast(position, int64)
+        # Where none count from the end, what is read is the nearest position, which a look at them compares with.
+        value = ir.cast((wrapped_position if bounds.wraps else nearest_position)(given, bounds.size), int64)
     elif bounds.wraps:
         value = ir.select(given < 0, value + bounds.size, value)
     if bounds.ignored is not None:
@@ -164,8 +164,12 @@ def wrapped_position(given: Any, size: int) -> Any:
     that is not theirs.
     """
     near = ir.cast(given, int32)
-    position = ir.select(near < 0, near + size, near)
-    return ir.apply("minimum", ir.apply("maximum", position, 0), max(size - 1, 0))
+    return nearest_position(ir.select(near < 0, near + size, near), size)
+
+
+def nearest_position(given: Any, size: int) -> Any:
+    """Return an index expression kept inside the dimension."""
+    return ir.apply("minimum", ir.apply("maximum", ir.cast(given, int32), 0), max(size - 1, 0))
 
 
 def require_divisor(name: str, divisor: object) -> None:
