@@ -44,15 +44,39 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         chosen_runtime()
 
 
-def test_dawn_trains_as_the_cpu_does() -> None:
+# A device consumes the adapter that it is made of.
+ANEW = """
+import webgpu_torch as torch
+from webgpu_torch_core.backend.plugins import registry
+for turn in range(3):
+    x = torch.arange(5.0, device="webgpu")
+    assert (x * x).tolist() == [0.0, 1.0, 4.0, 9.0, 16.0]
+    torch.webgpu.reset()
+backend = registry.backend("webgpu")
+devices = [backend.open(0), backend.open(0)]
+print(backend.describe()["runtime"], len({each.gpu for each in devices}))
+"""
+
+
+def _on_dawn(program: str) -> list[str]:
     able, reason = dawn.works()
     if not able:
         pytest.skip(f"Dawn cannot be used here: {reason}")
     environment = {**os.environ, "WEBGPU_TORCH_RUNTIME": "dawn"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.startswith("dawn ")
-    assert int(done.stdout.split()[-1]) > 10
+    return done.stdout.split()
+
+
+def test_dawn_trains_as_the_cpu_does() -> None:
+    name, *_, dispatches = _on_dawn(PROGRAM)
+    assert name == "dawn"
+    assert int(dispatches) > 10
+
+
+def test_an_adapter_is_opened_several_times() -> None:
+    name, *_, devices = _on_dawn(ANEW)
+    assert (name, devices) == ("dawn", "2")
 
 
 def _card(kind: str) -> Adapter:

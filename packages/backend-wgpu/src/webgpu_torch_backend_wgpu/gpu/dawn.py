@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -213,7 +214,9 @@ class DawnRuntime(Runtime):
         self.ffi: Any = interface(declarations())
         self.lib: Any = opened(self.ffi, path)
         self._alive: list[Any] = []
-        self._adapters: list[Any] = []
+        # Those that no device was made of.
+        self._adapters: dict[int, Any] = {}
+        self._handles = count()
         limits = self.ffi.new("WGPUInstanceLimits *", {"timedWaitAnyMaxCount": _SUBMITS_IN_FLIGHT})
         features = self.ffi.new("int[]", [_TIMED_WAITS])
         given = {"nextInChain": self._toggles(), "count": 1, "features": features, "limits": limits}
@@ -244,36 +247,42 @@ class DawnRuntime(Runtime):
         self.lib.wgpuInstanceWaitAny(self._instance, 1, waits, _FOREVER)
 
     def adapters(self, suits: Callable[[Adapter], bool]) -> list[Adapter]:
+        listed = []
+        # Dawn gives the one that suits best: it lists none.
+        for native in self._requested():
+            has = frozenset(
+                name for name, number in _FEATURES.items() if self.lib.wgpuAdapterHasFeature(native, number)
+            )
+            handle = next(self._handles)
+            units = self._matrix_units(native) if MATRIX_FEATURE in has else ()
+            listed.append(adapter_of(self.ffi, self.lib, handle, native, has, units))
+            self._adapters[handle] = native
+        return [each for each in listed if suits(each)]
+
+    def _requested(self) -> list[Any]:
+        """Return the adapter that suits best, anew: a device consumes the one that it is made of."""
         ffi, lib = self.ffi, self.lib
         found: list[Any] = []
 
         @ffi.callback("void(int, WGPUAdapter, WGPUStringView, void *, void *)")
         def answer(_status: int, adapter: Any, _message: Any, _first: Any, _second: Any) -> None:
             if adapter != ffi.NULL:
-                found.append(adapter)
+                found.append(ffi.gc(adapter, lib.wgpuAdapterRelease))
 
-        # Dawn gives the one that suits best: it lists none.
         options = ffi.new("WGPURequestAdapterOptions *", {"featureLevel": _CORE, "powerPreference": _HIGH_PERFORMANCE})
         options.nextInChain = self._toggles()
         with runtime_directory():
             asked = [ffi.NULL, _WAIT_ONLY, answer, ffi.NULL, ffi.NULL]
             self.wait(lib.wgpuInstanceRequestAdapter(self._instance, options, asked))
-        listed = []
-        for each in found:
-            self._adapters.append(ffi.gc(each, lib.wgpuAdapterRelease))
-            has = frozenset(name for name, number in _FEATURES.items() if lib.wgpuAdapterHasFeature(each, number))
-            handle = len(self._adapters) - 1
-            units = self._matrix_units(handle) if MATRIX_FEATURE in has else ()
-            listed.append(adapter_of(ffi, lib, handle, each, has, units))
-        return [each for each in listed if suits(each)]
+        return found
 
-    def _matrix_units(self, handle: int) -> tuple[MatrixUnit, ...]:
+    def _matrix_units(self, native: Any) -> tuple[MatrixUnit, ...]:
         """Return what an adapter's matrix units compute; nothing where the size of a subgroup is not known beforehand."""
         ffi, lib = self.ffi, self.lib
         chain = ffi.new("WGPUAdapterPropertiesSubgroupMatrixConfigs *")
         chain.chain.sType = _MATRIX_CONFIGURATIONS
         info = ffi.new("WGPUAdapterInfo *", {"nextInChain": chain})
-        lib.wgpuAdapterGetInfo(self._adapters[handle], info)
+        lib.wgpuAdapterGetInfo(native, info)
         threads = int(info.subgroupMaxSize)
         found: list[MatrixUnit] = []
         for number in range(chain.configCount if info.subgroupMinSize == threads else 0):
@@ -286,7 +295,10 @@ class DawnRuntime(Runtime):
 
     def open(self, adapter: Adapter, features: Sequence[str]) -> Gpu:
         ffi, lib = self.ffi, self.lib
-        native, reports = self._adapters[adapter.handle], Reports(ffi)
+        native = self._adapters.pop(adapter.handle, None) or next(iter(self._requested()), None)
+        if native is None:
+            raise RuntimeError(f"Dawn finds no adapter any more; {adapter.device} was one")
+        reports = Reports(ffi)
         limits, granted = ffi.new("WGPULimits *"), ffi.new("WGPULimits *")
         lib.wgpuAdapterGetLimits(native, limits)
         threads = bool(lib.wgpuAdapterHasFeature(native, _IMPLICIT_SYNCHRONIZATION))
