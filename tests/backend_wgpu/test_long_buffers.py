@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from codegen_harness import harness
 from device_programs import plan
+from hypothesis import given
+from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.codegen import generate
 from webgpu_torch_core.ir.dtypes import float16, float32, int32, int64, uint8
 from webgpu_torch_core.ir.expression import cast, coordinate, load, load_at, reduced
 from webgpu_torch_core.ir.kernels import Kernel, Operand, Output, Pointwise, Reduction, RowProgram, Scatter, Store
 from webgpu_torch_core.ir.monoids import monoid
+from webgpu_torch_core.operations.indexing.index_checks import wrapped_position
 
 #: bytes that the adapter of these tests binds at once
 BINDING = 1 << 12
@@ -126,9 +130,36 @@ def test_states_of_rows_fit_workgroup_memory() -> None:
         (Operand(float32, rows * length),), (Output(float32, rows, None),), (), "sums", (rows,), (length,), reductions,
         (Store(0, 0, (1,), reduced(0, float32)),), (),
     )  # fmt: skip
-    for given in (1 << 14, 1 << 15):
-        capabilities = harness().native.replace(invocations=1024, workgroup_bytes=given)
+    for nbytes in (1 << 14, 1 << 15):
+        capabilities = harness().native.replace(invocations=1024, workgroup_bytes=nbytes)
         for entry in generate(kernel, capabilities).passes:
             arrays = re.findall(r"var<workgroup> \w+: array<([\w<>]+), (\d+)>;", entry.source)
             sizes = {"f32": 4, "u32": 4, "i32": 4, "i64": 8, "vec2<u32>": 8}
-            assert sum(sizes[kind] * int(count) for kind, count in arrays) <= given
+            assert sum(sizes[kind] * int(count) for kind, count in arrays) <= nbytes
+
+
+@pytest.mark.usefixtures("webgpu")
+@pytest.mark.parametrize("emulate", [False, True])
+@given(st.integers(2**31 - 9, 2**32 - 1), st.data())
+def test_positions_of_long_dimensions(emulate: bool, size: int, data: st.DataObject) -> None:
+    """Positions from both ends of dimensions about and beyond 2**31, and those outside, which are kept inside."""
+    edges = (0, size, -size, 2**31, -(2**31))
+    near = st.sampled_from(edges).flatmap(lambda edge: st.integers(edge - 3, edge + 3))
+    positions = data.draw(st.lists(near | st.integers(-size, size - 1), min_size=8, max_size=8))
+    inside = wrapped_position(load(0, 0, (1,), int64), size)
+    kernel = Pointwise(
+        (Operand(int64, 8),),
+        (Output(int64, 8, None),),
+        (),
+        "positions",
+        (8,),
+        (Store(0, 0, (1,), cast(inside, int64)),),
+    )
+    (found,) = harness().run(kernel, [torch.tensor(positions)], emulate=emulate)
+    wanted = [min(max(each + size if each < 0 else each, 0), size - 1) for each in positions]
+    if size < 2**31:
+        # Those outside of shorter dimensions are reported by 64 bits, and kept inside by 32.
+        inner = [number for number, each in enumerate(positions) if -size <= each < size]
+        assert [found[number].item() for number in inner] == [wanted[number] for number in inner]
+    else:
+        assert found.tolist() == wanted

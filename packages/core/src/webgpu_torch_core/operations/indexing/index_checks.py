@@ -163,13 +163,17 @@ def wrapped_position(given: Any, size: int) -> Any:
     Positions outside are an error in PyTorch; kernels cannot raise, so they read the nearest element instead of memory
     that is not theirs.
     """
-    near = ir.cast(given, int32)
+    near = ir.cast(given, _type_of_positions(size))
     return nearest_position(ir.select(near < 0, near + size, near), size)
 
 
 def nearest_position(given: Any, size: int) -> Any:
     """Return an index expression kept inside the dimension."""
-    return ir.apply("minimum", ir.apply("maximum", ir.cast(given, int32), 0), max(size - 1, 0))
+    return ir.apply("minimum", ir.apply("maximum", ir.cast(given, _type_of_positions(size)), 0), max(size - 1, 0))
+
+
+def _type_of_positions(size: int) -> dtype:
+    return int32 if size <= int32.maximum else int64
 
 
 def require_divisor(name: str, divisor: object) -> None:
