@@ -44,8 +44,8 @@ _Kernel = TypeVar("_Kernel", bound=Kernel)
 _Plan = TypeVar("_Plan")
 _Chunked = TypeVar("_Chunked", Team, ScanPlan)
 
-#: most elements of a tensor: positions are of 32 bits
-MOST_ELEMENTS = (1 << 32) - 1
+#: most elements of a tensor: positions are of 32 bits, and loops over chunks of it pass its end by the steps of their threads
+MOST_ELEMENTS = (1 << 32) - (1 << 24)
 
 
 class Variant(NamedTuple):
