@@ -122,7 +122,7 @@ def attention_pays(kernel: Attention, capabilities: Capabilities) -> bool:
     )
 
 
-def _traffic(share: float) -> Callable[[Any, Any, Facts], float]:
+def _traffic(share: float) -> Callable[[Kernel, object, Facts], float]:
     """Return the cost of a kernel that reaches a share of the memory's bandwidth."""
 
     def cost(kernel: Kernel, plan: object, facts: Facts) -> float:
@@ -131,7 +131,7 @@ def _traffic(share: float) -> Callable[[Any, Any, Facts], float]:
     return cost
 
 
-def _where(holds: Callable[[_Kernel, Capabilities], bool]) -> Callable[[_Kernel, Capabilities], Iterable[None]]:
+def _where(holds: Callable[[Any, Capabilities], bool]) -> Callable[[Any, Capabilities], Iterable[None]]:
     """Return what yields the one way of a variant without plans, where that is one."""
     return lambda kernel, capabilities: [None] if holds(kernel, capabilities) else []
 
