@@ -372,8 +372,8 @@ def _ask(call: Any, found: Sequence[Any], args: Any, kwargs: Any) -> Any:
     return first_answer("__torch_function__", _name_of, _state.modes, call, found, args, kwargs)
 
 
-def _name_of(call: Any) -> str:
-    return resolve_name(call) or getattr(call, "__name__", call)
+def _name_of(call: Callable[..., object]) -> str:
+    return resolve_name(call) or getattr(call, "__name__", str(call))
 
 
 def default_handler(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

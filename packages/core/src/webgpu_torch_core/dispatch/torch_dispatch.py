@@ -9,13 +9,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ..record.context import context
 from ..tensors.tensor import Tensor
 
 #: an argument or a result of an operation: a tensor, a number, or sequences of them
 Value: TypeAlias = Any
+_Item = TypeVar("_Item")
 
 
 class Answering(Protocol):
@@ -148,7 +149,7 @@ def dispatch_modes() -> list[Answering]:
     return list(_state.modes)
 
 
-def insert(value: object, found: list[Any]) -> None:
+def insert(value: _Item, found: list[_Item]) -> None:
     """Add what is the first of its class: subclasses before their superclasses, else from left to right."""
     kind = type(value)
     if all(type(other) is not kind for other in found):
