@@ -280,7 +280,7 @@ class WgpuDevice(Device):
 
     # Errors
 
-    def _watch(self, action: Callable[[], Any], doing: str | Callable[[], str]) -> None:
+    def _watch(self, action: Callable[[], object], doing: str | Callable[[], str]) -> None:
         """Do something and keep the first error reported in it for the next synchronising call; ``doing`` is, or tells, what."""
         error: GpuError | None = None
         try:

@@ -16,7 +16,7 @@ from .errors import KernelError
 from .gpu.interface import COPY, DISPATCH, STORAGE, UNIFORM, WORDS, Gpu, Owned
 from .memory import Buffer, LongBuffer, Pool
 from .modules import Compiled, Compiler, Pipeline
-from .program import PARAMETER_ALIGNMENT, REPORT_WORDS, part_bytes
+from .program import PARAMETER_ALIGNMENT, REPORT_WORDS, Binding, part_bytes
 
 AnyBuffer = Buffer | LongBuffer
 #: dispatches per submit: the first ones are small so that the GPU starts early
@@ -106,7 +106,7 @@ class Prepared:
         self.rounds: set[int] = set()
 
 
-def is_split(pipeline: Pipeline, binding: Any) -> bool:
+def is_split(pipeline: Pipeline, binding: Binding) -> bool:
     """Return whether a pass binds this buffer in several parts."""
     return any(
         (each.kind, each.index) == (binding.kind, binding.index) and each.part != binding.part
@@ -336,13 +336,13 @@ class Replayer:
         return self.reports[number].handle
 
     @staticmethod
-    def _buffer(binding: Any, step: Step, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> AnyBuffer:
+    def _buffer(binding: Binding, step: Step, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> AnyBuffer:
         if binding.kind == "scratch":
             return scratch[binding.index]
         table = step.operands if binding.kind == "operand" else step.outputs
         return buffers[table[binding.index]]
 
-    def _size(self, buffer: AnyBuffer, binding: Any, entry: Ready, pipeline: Pipeline) -> int:
+    def _size(self, buffer: AnyBuffer, binding: Binding, entry: Ready, pipeline: Pipeline) -> int:
         """Return how much of a buffer to bind.
 
         Raises:
