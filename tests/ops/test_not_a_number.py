@@ -53,6 +53,8 @@ POINTS: dict[str, Callable[[Any, Any], Any]] = {
     "rectified": lambda t, x: x.relu(),
     "remainder": lambda t, x: x % x,
     "power": lambda t, x: (x * 0) ** 0 + x.abs() ** 0,
+    "times whether it is positive": lambda t, x: x * (x > 0) + (x.sign() > 0) * (1 / x),
+    "remainder under a truth value": lambda t, x: (1 / x.isnan().long().fmod(200)) * x.signbit(),
     "selected": lambda t, x: t.where(x == x, x, x + 1),  # noqa: PLR0124
 }
 

@@ -40,7 +40,9 @@ def guarded(node: Expression, single: bool) -> str | None:
     left, right = node.arguments
     kinds = _SUMS if node.step in _SUMS else _PRODUCTS
     # A quotient may be moved into the branches of what is divided: 1 / x and 0 / x, which is 0 for a driver.
-    if kinds is _PRODUCTS and any(_nothing(each, DEPTH, node.step == "divide") for each in (left, right)):
+    if kinds is _PRODUCTS and any(
+        _nothing(each, DEPTH, node.step == "divide") or _switched(each) for each in (left, right)
+    ):
         return function
     sign = kinds[node.step]
     found = {(each, power * -sign) for each, power in _parts(right, kinds, 1, DEPTH)}
@@ -69,6 +71,11 @@ def _nothing(node: Expression, depth: int, chosen: bool) -> bool:
         return chooses and any(_nothing(each, depth - 1, chosen) for each in branches)
     # What is multiplied by 0 is tested by bits and no longer known.
     return all(_nothing(each, depth - 1, chosen) for each in node.arguments)
+
+
+def _switched(node: Expression) -> bool:
+    """Return whether a float is a truth value's 0 or 1: a driver may move what it is multiplied by into a choice, as x and 0 * x."""
+    return node.step == "cast" and node.arguments[0].dtype is bool_
 
 
 def _one(node: Expression) -> bool:
