@@ -115,6 +115,8 @@ assert "Disabling" in str(caught[0].message) and not torch.amp.is_autocast_avail
 assert not torch.amp.is_autocast_available("cuda") and torch.amp.is_autocast_available("fast")
 assert "fast" in refused(RuntimeError, lambda: torch.autocast("nope"))
 assert torch.get_autocast_dtype("fast") is torch.float32 and torch.get_autocast_dtype("cpu") is torch.bfloat16
+with torch.autocast("fast"), torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(frozenset({"AutocastCPU"}))):
+    assert not torch.is_autocast_enabled("fast")
 with torch.autocast("fast"):
     assert torch.is_autocast_enabled("fast") and not torch.is_autocast_enabled("cpu")
     assert (torch.ones(2, 2, device="fast") @ torch.ones(2, 2, device="fast")).dtype is torch.float32
@@ -164,6 +166,9 @@ with torch.device("example"):
 with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as watched:
     (torch.ones(3, device="example") + 1).tolist()
 assert watched.key_averages()
+with torch.autograd.profiler.profile(use_device="fast") as watched:
+    (torch.ones(3, device="fast") + 1).tolist()
+assert watched.use_device == "fast" and watched.key_averages().table(sort_by="fast_time_total")
 print("every fact holds")
 """
 

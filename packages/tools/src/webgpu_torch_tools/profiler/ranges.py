@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from typing import Any
 
-from webgpu_torch_core import webgpu
 from webgpu_torch_core.backend import profiling
+from webgpu_torch_core.backend.plugins import registry
 
 from .events import EventList, FunctionEventAvg
 from .events import FunctionEvent as FunctionEvent
@@ -47,10 +47,10 @@ class record_function(ContextDecorator):
             recorder.end(found)
 
 
-def _usable_device(use_device: str | None) -> str | None:
+def _usable_device(use_device: str) -> str | None:
     """Return the device whose kernels are timed; None, with a warning, where it cannot be."""
-    if use_device in (None, "webgpu"):
-        return use_device if webgpu.is_available() else None
+    if use_device in ("webgpu", *registry.accelerators()):
+        return use_device if registry.device_count(use_device) else None
     if use_device in ("cuda", "xpu", "hpu", "mtia"):
         warnings.warn(f"{use_device.upper()} is not available, disabling {use_device.upper()} profiling", stacklevel=4)
     else:
@@ -64,7 +64,7 @@ class profile:
     Args:
         enabled: False makes it do nothing.
         use_cuda: deprecated; there is no CUDA here.
-        use_device: ``"webgpu"`` to time kernels on the GPU.
+        use_device: ``"webgpu"``, or another accelerator, to time kernels there.
         record_shapes: note the shapes of arguments.
         with_flops: estimate floating-point operations of matrix products, convolutions, sums and products.
         profile_memory: note how many bytes of buffers come into use.

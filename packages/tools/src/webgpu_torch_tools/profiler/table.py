@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from webgpu_torch_core.backend.plugins import registry
+
 from .events import DeviceType, EventList, format_time
 
 WIDTH = 12
@@ -15,7 +17,7 @@ _FLOPS = ("FLOPs", "KFLOPs", "MFLOPs", "GFLOPs", "TFLOPs", "PFLOPs")
 
 def device_metric(name: str) -> str:
     """Return an attribute of events by the name that programs for one kind of device give it."""
-    for kind in ("cuda", "xpu", "privateuse1", "webgpu"):
+    for kind in ("cuda", "xpu", "privateuse1", *registry.accelerators()):
         name = name.replace(kind, "device")
     return name
 

@@ -16,6 +16,8 @@ from webgpu_torch_core.api.kernel_switches import (
 from webgpu_torch_core.api.kernel_switches import (
     set_deterministic_fill_uninitialized_memory as _set_deterministic_fill_uninitialized_memory,
 )
+from webgpu_torch_core.backend.plugins import registry
+from webgpu_torch_core.dispatch.autocast import is_autocast_available
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunction as DisableTorchFunction
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from webgpu_torch_core.dispatch.torch_dispatch import Answering, dispatch_modes
@@ -167,7 +169,7 @@ def _ExcludeDispatchKeyGuard(keys: DispatchKeySet) -> Iterator[None]:
     """Compute without automatic casts, or without a graph, where a set has the keys of these."""
     with contextlib.ExitStack() as stack:
         if any(each.startswith("Autocast") for each in keys._names):
-            for kind in ("cpu", "webgpu"):
+            for kind in filter(is_autocast_available, registry.backends):
                 stack.enter_context(autocast(kind, enabled=False))
         if any(each.startswith("Autograd") for each in keys._names):
             stack.enter_context(no_grad())
