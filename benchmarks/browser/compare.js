@@ -230,7 +230,6 @@ export async function prepare(library, name) {
   const result = await made.run();
   const error = await made.check(result);
   made.free?.(result);
-  await once(library);
   return error;
 }
 
