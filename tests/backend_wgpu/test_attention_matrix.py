@@ -9,11 +9,8 @@ import pytest
 from test_attention_kernels import check
 from test_contraction_matrix import UNITS, assert_valid, checking, computing
 from webgpu_torch_backend_wgpu.codegen import choose
-from webgpu_torch_backend_wgpu.codegen.attention_matrix import (
-    AttentionMatrixTile,
-    attention_matrix_tiles,
-    generate_attention_matrix,
-)
+from webgpu_torch_backend_wgpu.codegen.attention_matrix import generate_attention_matrix
+from webgpu_torch_backend_wgpu.codegen.attention_matrix_tile import AttentionMatrixTile, attention_matrix_tiles
 from webgpu_torch_core.ir.dtypes import bool_, float16, float32
 from webgpu_torch_core.ir.expression import coordinate
 from webgpu_torch_core.ir.kernels import Attention
@@ -40,8 +37,8 @@ def test_halves_use_matrix_units() -> None:
     given = checking().capabilities
     variant, tile = choose(attention(2048, 2048, 64, 64, float16, 16), given)
     assert variant.name == "tiles of matrices" and isinstance(tile, AttentionMatrixTile)
-    # Rows of deep products are shared by subgroups.
-    assert choose(attention(2048, 2048, 128, 128, float16, 16), given)[1].across == 2
+    # Columns of deep products are read for more rows at a time.
+    assert choose(attention(2048, 2048, 128, 128, float16, 16), given)[1].m > tile.m
     for kernel in (attention(128, 128, 64, 64, float32), attention(128, 128, 200, 64, float16)):
         assert not list(attention_matrix_tiles(kernel, given))
     # Values that lie along the columns are not read by rows.

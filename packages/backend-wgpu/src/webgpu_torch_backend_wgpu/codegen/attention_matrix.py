@@ -1,141 +1,37 @@
 """Attention of halves on matrix units: both products by matrices, the softmax between them by a thread or two for each row.
 
-As many rows as a subgroup has threads are one subgroup's, or shared by several, which have columns and values of their own.
-Scores leave matrices through workgroup memory, where the threads of a row turn them into weights, halves in the place of the
-scores. Sums stay in matrices, whose elements no thread can tell apart: they are
-scaled down only where a row's largest score grew by much since it was last done, which few blocks of columns do. Weights
-may exceed one meanwhile (T. Dao et al., "FlashAttention-4: algorithm and kernel pipelining co-design", 2026).
+Rows are one subgroup's, or shared by several, which have columns and values of their own. Scores leave matrices through
+workgroup memory, where the threads of a row turn them into weights, halves. Columns, values, scores and weights have memory of
+their own: what the next block needs is put there while nobody reads it, and threads meet twice a block. Sums stay in matrices,
+whose elements no thread can tell apart: they are scaled down only where a row's largest score grew by much since it was last
+done, which few blocks of columns do. Weights may exceed one meanwhile (T. Dao et al., "FlashAttention-4: algorithm and kernel pipelining co-design", 2026).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
+import operator
+from collections.abc import Callable
+from functools import reduce
 
 from webgpu_torch_core.ir.dtypes import float32
 from webgpu_torch_core.ir.expression import constant
-from webgpu_torch_core.ir.kernels import Attention, Record
+from webgpu_torch_core.ir.kernels import Attention
 from webgpu_torch_core.ir.layouts import number_of_elements
 
-from ..facts import Facts
-from ..gpu.interface import MatrixUnit
 from ..program import Capabilities, Program
 from .access import LANES
 from .attention import RowWriter
+from .attention_matrix_tile import HALVES, PAD_HALVES, PAD_SUMS, SUMS, AttentionMatrixTile
 from .attention_parts import LOWEST, as_contraction, store_row, store_sum, vector_dimension
 from .attention_softmax import power
-from .attention_tile import columns_read
-from .contraction import Frame, Side, halves_in_words
-from .contraction_matrix import HalvesLoader, MatrixTile, half_of, side_of, unit_of
+from .contraction import Frame, halves_in_words
+from .contraction_matrix import HalvesLoader, side_of
 from .ir import Call, Literal, Name, Node, Prefix, bitcast, choose, convert_to, every, fixed, vector
 from .module import THREAD, split_index
 from .statements import Do
 
-#: halves, and sums, that one element of workgroup memory holds; elements that rows are longer by, against bank conflicts
-_HALVES, _SUMS, _PAD_HALVES, _PAD_SUMS = 8, 4, 8, 4
 #: by how much a row's largest score may grow before what was summed is scaled down: weights of halves reach e to that power
 _GROWTH = 5.5
-#: rows, columns at a time and subgroups that share rows, that workgroups compute, and how many times the operations per second
-#: of float32 arithmetic they reach with all units busy, where the rows of a product stay in registers and where they do not
-_BLOCKS = {(128, 32, 1): (1.25, 0.94), (64, 64, 1): (0.95, 0.71), (64, 32, 1): (1.25, 0.94), (64, 32, 2): (1.0, 1.25)}
-#: depths up to which they stay there
-_KEPT = 64
-#: deepest products and widest sums: a subgroup keeps its sums in registers
-_WIDEST = 128
-
-
-class AttentionMatrixTile(Record):
-    """A variant: rows and columns of a workgroup's block, padded depth of the product and width of the sum, and how many
-    subgroups share rows: as many threads turn the scores of a row into weights."""
-
-    __slots__ = fields = ("m", "n", "k", "v", "across", "unit")
-    m: int
-    n: int
-    k: int
-    v: int
-    across: int
-    unit: MatrixUnit
-
-    #: nobody else has columns of the rows
-    rows = splits = 1
-
-    @property
-    def threads(self) -> int:
-        """Threads per workgroup."""
-        return self.m * self.across
-
-    @property
-    def sides(self) -> tuple[int, int, int]:
-        """Elements of workgroup memory that rows, columns or values, and scores take."""
-        rows = max(self.m * (self.k + _PAD_HALVES), self.k * (self.m + _PAD_HALVES)) // _HALVES
-        columns = max(self.n * (self.k + _PAD_HALVES), self.k * (self.n + _PAD_HALVES)) // _HALVES
-        values = self.n * (self.v + _PAD_HALVES) // _HALVES
-        scaled = self.threads * (self.unit.n + _PAD_SUMS) // _SUMS
-        return rows, max(columns, values, scaled), self.m * (self.n + _PAD_SUMS) // _SUMS
-
-    def product(self) -> MatrixTile:
-        """Return the tile of the product of rows and columns."""
-        columns = self.n // self.across
-        return MatrixTile(self.m, self.n, self.k, self.unit.threads, columns, 1, 0, _PAD_HALVES, 1, 1, 1, self.unit)
-
-    def sum(self) -> MatrixTile:
-        """Return the tile of the sum of values."""
-        columns = self.v // self.across
-        return MatrixTile(self.m, self.v, self.n, self.unit.threads, columns, 1, 0, _PAD_HALVES, 1, 1, 1, self.unit)
-
-
-def attention_matrix_tiles(kernel: Attention, capabilities: Capabilities) -> Iterator[AttentionMatrixTile]:
-    """Return the blocks by which an adapter's matrix units can compute an attention."""
-    unit = unit_of(capabilities)
-    if unit is None or unit.threads % unit.m or len(kernel.products) != 1 or len(kernel.sums) != 1:
-        return
-    [product], [total] = kernel.products, kernel.sums
-    known = all(half_of(each) is not None for each in (product.left, product.right, total.value))
-    if not known or kernel.score is None or total.weight.step != "accumulator" or _values(kernel).axis == "k":
-        return
-    depth, width = (number_of_elements(kernel.k if each == "k" else kernel.v) for each in (product.depth, total.along))
-    if max(depth, width) > _WIDEST:
-        return
-    for m, n, across in _BLOCKS:
-        tile = _tile(m, n, -(-max(depth, 1) // 16) * 16, -(-width // (16 * across)) * 16 * across, across, unit)
-        if fits(tile, capabilities):
-            yield tile
-
-
-def fits(tile: AttentionMatrixTile, capabilities: Capabilities) -> bool:
-    """Return whether threads bring whole blocks, and an adapter has room for them."""
-    m, n, k = tile.m, tile.n, tile.k
-    whole = all(side * deep % (_HALVES * tile.threads) == 0 for side, deep in ((m, k), (n, k), (tile.v, n)))
-    nbytes = 16 * sum(tile.sides) + 4 * m + 64
-    return (
-        whole
-        and m % tile.unit.threads == 0
-        and (tile.across == 1 or capabilities.subgroups)
-        and tile.threads <= capabilities.invocations
-        and nbytes <= capabilities.workgroup_bytes
-    )
-
-
-@cache
-def _tile(m: int, n: int, k: int, v: int, across: int, unit: MatrixUnit) -> AttentionMatrixTile:
-    return AttentionMatrixTile(m, n, k, v, across, unit)
-
-
-def _values(kernel: Attention) -> Side:
-    """Return the values of the sum as a contraction's side."""
-    [total] = kernel.sums
-    return side_of(as_contraction(kernel, "m", total.along, "n", constant(0.0, float32), total.value), "n")
-
-
-def attention_matrix_seconds(kernel: Attention, tile: AttentionMatrixTile, facts: Facts) -> float:
-    """Return an estimate of the time that blocks take for an attention."""
-    batch, m, n = map(number_of_elements, (kernel.batch, kernel.m, kernel.n))
-    rounds = -(-(-(-m // tile.m) * batch) // facts.units)
-    # Several workgroups share a unit, and overlap what they wait for.
-    busy = 1.0 if rounds > 3 else rounds / 4
-    work = 2 * tile.m * -(-n // tile.n) * tile.n * columns_read(kernel) * (tile.k + tile.v)
-    rate = facts.flops * _BLOCKS[tile.m, tile.n, tile.across][tile.k > _KEPT] * busy
-    return rounds * facts.units * work / rate + facts.dispatch
 
 
 def generate_attention_matrix(kernel: Attention, capabilities: Capabilities, tile: AttentionMatrixTile) -> Program:
@@ -170,18 +66,20 @@ class _Writer(RowWriter):
         super().__init__(kernel, capabilities, tile)
         [product], [self.total] = kernel.products, kernel.sums
         self.width = number_of_elements(kernel.k if self.total.along == "k" else kernel.v)
-        rows, shared, scores = tile.sides
-        self.blocks = self.module.array("blocks", "vec4<u32>", rows + shared + scores)
+        _, columns, values, scores, weights = tile.sides
+        self.blocks = self.module.array("blocks", "vec4<u32>", tile.size)
         self.grown = self.module.array("grown", "u32", 1)
         if tile.across > 1:
             self.shrinks = self.module.array("shrinks", "f32", tile.m)
-        self.shared, self.scores, self.pitch = rows, rows + shared, (tile.n + _PAD_SUMS) // _SUMS
+        self.scores, self.given = columns + values, columns + values + scores
+        self.pitch, self.given_pitch = (tile.n + PAD_SUMS) // SUMS, (tile.n + PAD_HALVES) // HALVES
         one = as_contraction(kernel, "m", "n", product.depth, product.left, product.right)
         other = as_contraction(kernel, "m", self.total.along, "n", constant(0.0, float32), self.total.value)
         frames = [Frame(each, capabilities, self.module) for each in (one, other)]
-        self.left = HalvesLoader(frames[0], side_of(one, "m"), tile.m, tile.product(), self.blocks, 0)
-        self.right = HalvesLoader(frames[0], side_of(one, "n"), tile.n, tile.product(), self.blocks, rows)
-        self.values = HalvesLoader(frames[1], side_of(other, "n"), tile.v, tile.sum(), self.blocks, rows, "v")
+        rows = 0 if tile.kept else self.given + weights
+        self.left = HalvesLoader(frames[0], side_of(one, "m"), tile.m, tile.product(), self.blocks, rows)
+        self.right = HalvesLoader(frames[0], side_of(one, "n"), tile.n, tile.product(), self.blocks, 0)
+        self.values = HalvesLoader(frames[1], side_of(other, "n"), tile.v, tile.sum(), self.blocks, columns, "v")
         self.found = _Found()
         self.products = [self.found]
         unit = tile.unit
@@ -190,7 +88,7 @@ class _Writer(RowWriter):
             "right": f"subgroup_matrix_right<{unit.operand}, {unit.n}, {unit.k}>",
             "result": f"subgroup_matrix_result<{unit.result}, {unit.n}, {unit.m}>",
         }
-        self.down = range(unit.threads // unit.m)
+        self.down = range(tile.down)
         self.kept: dict[int, list[Name]] = {}
 
     def write(self) -> Program:
@@ -213,50 +111,55 @@ class _Writer(RowWriter):
         ]
         self.top, self.weights = (body.var("top", Literal(LOWEST, "f32")), body.var("total", Literal(0.0, "f32")))
         self.own = body.let("own", self.line * fixed(self.pitch) + fixed(self.scores))
-        if tile.k <= _KEPT:
-            body.barrier()
+        body.barrier()
+        if tile.kept:
             self.kept = {deep: self._rows_at(deep) for deep in range(0, tile.k, unit.k)}
+            body.barrier()
         with body.when(start < stop):
             self.right.fetch(self.batch, start, fixed(0))
+        self.right.put(None)
+        body.barrier()
         with body.loop("column", start, lambda column: column < stop, fixed(tile.n)) as column:
-            body.barrier()
-            self.right.put(None)
-            with body.when(THREAD.equals(fixed(0))):
-                body.set(self.grown[0], fixed(0))
-            body.barrier()
             with body.when(None):
                 self.values.fetch(self.batch, fixed(0), column)
-            self._multiply()
-            body.barrier()
-            self._weigh(column, stop)
-            self.values.put(None)
-            body.barrier()
             following = column + fixed(tile.n)
             with body.when(following < stop):
                 self.right.fetch(self.batch, following, fixed(0))
+            self._multiply()
+            with body.when(THREAD.equals(fixed(0))):
+                body.set(self.grown[0], fixed(0))
+            body.barrier()
+            shrink = self._weigh(self._find_scores(column, stop))
+            self.values.put(None)
+            self.right.put(None)
+            # Threads meet here, too.
+            scales = body.let("scales", Call("workgroupUniformLoad", (Prefix("&", self.grown[0]),), "u32"))
+            with body.when(every(scales.equals(fixed(1)), start < column)):
+                self._scale(shrink)
             self._add()
         self._leave()
         return Program((self.module.finish(tile.threads, count),), ())
 
     def _find(self) -> None:
         """Write the first row of the subgroup, which of those that share it this is, and the same of the thread and its row."""
-        body, tile, unit = self.body, self.tile, self.tile.unit
-        self.subgroup = body.let("subgroup", THREAD // fixed(unit.threads))
-        self.high: Node = self.subgroup * fixed(unit.threads)
+        body, tile = self.body, self.tile
+        self.subgroup = body.let("subgroup", THREAD // fixed(tile.unit.threads))
+        self.high: Node = self.subgroup * fixed(tile.own)
         self.wide = self.piece = fixed(0)
         self.line: Node = THREAD
         if tile.across > 1:
-            across = fixed(tile.across)
-            self.high = body.let("high", self.subgroup // across * fixed(unit.threads))
-            self.wide = body.let("wide", self.subgroup % across)
-            self.line, self.piece = body.let("line", THREAD // across), body.let("member", THREAD % across)
+            self.high = body.let("high", self.subgroup // fixed(tile.across) * fixed(tile.own))
+            self.wide = body.let("wide", self.subgroup % fixed(tile.across))
+        if tile.members > 1:
+            members = fixed(tile.members)
+            self.line, self.piece = body.let("line", THREAD // members), body.let("member", THREAD % members)
 
     def _place_of(self, number: int) -> Node:
         return self.base_m + self.line
 
     def _beyond(self, at: Node, member: Node, count: int) -> Node:
         """Return what is ``count`` further for each of those that share a row: nothing but ``at`` where nobody does."""
-        return at + member * fixed(count) if self.tile.across > 1 else at
+        return at + member * fixed(count) if isinstance(member, Name) else at
 
     def _accumulate(self, total: Name, row: Node, column: Node) -> None:
         self.body.set(total, Call("subgroupMatrixMultiplyAccumulate", (row, column, total), total.type))
@@ -304,8 +207,8 @@ class _Writer(RowWriter):
     def _keep_score(self, row: int, at: int, matrix: Node) -> None:
         """Write the store of one of the subgroup's matrices, beside those of others that share its rows."""
         columns = self.tile.n // self.tile.across
-        start = self._at(self.scores + at * self.tile.unit.n // _SUMS, self.pitch, row)
-        self._keep(self._beyond(start, self.wide, columns // _SUMS), self.pitch, matrix)
+        start = self._at(self.scores + at * self.tile.unit.n // SUMS, self.pitch, row)
+        self._keep(self._beyond(start, self.wide, columns // SUMS), self.pitch, matrix)
 
     def _add(self) -> None:
         """Write the sum of a block of values, weighted."""
@@ -314,8 +217,8 @@ class _Writer(RowWriter):
             with body.when(None):
                 rows = []
                 for row in self.down:
-                    at = self._at(self.scores + deep // _HALVES, self.pitch, row)
-                    where = (Prefix("&", self.blocks), at, fixed(self.pitch))
+                    at = self._at(self.given + deep // HALVES, self.given_pitch, row)
+                    where = (Prefix("&", self.blocks), at, fixed(self.given_pitch))
                     kind = self.kinds["left"]
                     rows.append(body.let(f"a{row}", Call(f"subgroupMatrixLoad<{kind}, row_major>", where, kind)))
                 for at in range(len(self.sums[0])):
@@ -324,12 +227,13 @@ class _Writer(RowWriter):
                     for row in self.down:
                         self._accumulate(self.sums[row][at], rows[row], column)
 
-    def _weigh(self, column: Node, stop: Node) -> None:
-        """Write what turns the thread's row of products into weights, and scales its sums down where they grow much."""
-        body, tile, score = self.body, self.tile, self.kernel.score
+    def _find_scores(self, column: Node, stop: Node) -> list[Name]:
+        """Write the thread's scores of a block, four columns each."""
+        body, score, count = self.body, self.kernel.score, self.tile.n // self.tile.members
         assert score is not None
         scores: list[Name] = []
-        count = tile.n // tile.across
+        places: list[list[Name]] = []
+        bounded = self._crossed(column, stop)
         for four in range(count // LANES):
             place = self._beyond(self.own + fixed(four), self.piece, count // LANES)
             values = body.let(f"values{four}", bitcast("vec4<f32>", self.blocks[place]))
@@ -338,16 +242,21 @@ class _Writer(RowWriter):
                 body.let(f"at{four}_{lane}", self._beyond(column + fixed(four * LANES + lane), self.piece, count))
                 for lane in range(LANES)
             ]
+            found = vector("f32", self._four(score, 0, 0, columns, []))
+            scores.append(body.var(f"scores{four}", found) if bounded else body.let(f"scores{four}", found))
+            places.append(columns)
+        if bounded:
             outside = -Call("wt_inf", (), "f32")
-            found = [
-                self._bounded(value, outside, 0, at, stop)
-                for value, at in zip(self._four(score, 0, 0, columns, []), columns, strict=True)
-            ]
-            scores.append(body.let(f"scores{four}", vector("f32", found)))
-        fours: Node = scores[0]
-        for each in scores[1:]:
-            fours = Call("max", (fours, each), "vec4<f32>")
-        fours = body.let("fours", fours)
+            with body.when(reduce(operator.or_, bounded)):
+                for each, columns in zip(scores, places, strict=True):
+                    lanes = [self._bounded(each.lane(lane), outside, 0, at, stop) for lane, at in enumerate(columns)]
+                    body.set(each, vector("f32", lanes))
+        return scores
+
+    def _weigh(self, scores: list[Name]) -> Node:
+        """Write what turns the thread's scores into weights; return by what its sums shrink, where some row's do."""
+        body, tile = self.body, self.tile
+        fours = body.let("fours", reduce(lambda one, other: Call("max", (one, other), "vec4<f32>"), scores))
         pairs = [_larger(fours.lane(each), fours.lane(each + 1)) for each in (0, 2)]
         most = self._together(body.let("most", _larger(*pairs)), _larger)
         grows = body.let("grows", self.top + Literal(_GROWTH, "f32") < most)
@@ -359,49 +268,65 @@ class _Writer(RowWriter):
         body.set(self.weights, self.weights * shrink)
         if tile.across > 1:
             body.set(self.shrinks[self.line], shrink)
-        scales = Call("workgroupUniformLoad", (Prefix("&", self.grown[0]),), "u32")
-        with body.when(body.let("scales", scales).equals(fixed(1))):
-            self._scale(shrink)
         tops, ones = (
             body.let(name, vector("f32", [value] * LANES))
             for name, value in (("tops", self.top), ("ones", Literal(1.0, "f32")))
         )
-        for eight in range(count // _HALVES):
+        count = tile.n // tile.members // HALVES
+        for eight in range(count):
             halves: list[Node] = []
             for number in (2 * eight, 2 * eight + 1):
                 weight = body.let(f"weight{number}", power(self.module, scores[number] - tops))
                 body.set(self.weights, self.weights + Call("dot", (weight, ones), "f32"))
                 halves += [convert_to("f16", weight.lane(lane)) for lane in range(LANES)]
-            place = self._beyond(self.own + fixed(eight), self.piece, count // _HALVES)
-            body.set(self.blocks[place], halves_in_words(halves))
+            place = self.line * fixed(self.given_pitch) + fixed(self.given + eight)
+            body.set(self.blocks[self._beyond(place, self.piece, count)], halves_in_words(halves))
+        return shrink
+
+    def _crossed(self, column: Node, stop: Node) -> list[Node]:
+        """Return what holds where the thread's row may not attend to all columns of a block; nothing where it always does."""
+        bounds, end, found = list(self.bounds[0]), column + fixed(self.tile.n), list[Node]()
+        if self.kernel.first is not None:
+            found.append(column < bounds.pop(0))
+        if self.kernel.last is not None:
+            found.append(bounds.pop(0) < end)
+        elif self.n % self.tile.n:
+            found.append(stop < end)
+        return found
 
     def _together(self, value: Name, combine: Callable[[Node, Node], Node]) -> Name:
         """Write what the values of a row's threads combine to and return it."""
         distance = 1
-        while distance < self.tile.across:
+        while distance < self.tile.members:
             other = Call("subgroupShuffleXor", (value, fixed(distance)), value.type)
             value = self.body.let(self.module.fresh("both"), combine(value, other))
             distance *= 2
         return value
 
     def _scale(self, shrink: Node) -> None:
-        """Write the scaling of the subgroup's sums, matrix by matrix through the memory that columns and values share."""
-        body, unit = self.body, self.tile.unit
-        pitch = (unit.n + _PAD_SUMS) // _SUMS
+        """Write the scaling of the subgroup's sums, matrix by matrix through the memory of the scores."""
+        body, tile, unit = self.body, self.tile, self.tile.unit
+        pitch, together = (unit.n + PAD_SUMS) // SUMS, unit.threads // tile.own
         kind = self.kinds["result"]
-        subgroup = self.subgroup * fixed(unit.threads)
-        if self.tile.across > 1:
-            shrink = body.let("shrink_of_row", self.shrinks[self.high + THREAD % fixed(unit.threads)])
+        subgroup, place = self.subgroup * fixed(tile.own), THREAD * fixed(pitch)
+        if tile.across > 1:
+            shrink = body.let(
+                "shrink_of_row", self.shrinks[self.high + THREAD % fixed(unit.threads) // fixed(together)]
+            )
+        count = unit.n // SUMS // together
+        if together > 1:
+            place = THREAD // fixed(together) * fixed(pitch) + THREAD % fixed(together) * fixed(count)
+        place = body.let("scaled", place + fixed(self.scores))
         for at in range(len(self.sums[0])):
             for row in self.down:
-                self._keep(self._at(self.shared, pitch, row, subgroup), pitch, self.sums[row][at])
+                self._keep(self._at(self.scores, pitch, row, subgroup), pitch, self.sums[row][at])
             body.barrier()
-            for number in range(unit.n // _SUMS):
-                place = self.blocks[THREAD * fixed(pitch) + fixed(self.shared + number)]
-                body.set(place, bitcast("vec4<u32>", bitcast("vec4<f32>", place) * shrink))
+            for number in range(count):
+                each = self.blocks[place + fixed(number)]
+                body.set(each, bitcast("vec4<u32>", bitcast("vec4<f32>", each) * shrink))
             body.barrier()
             for row in self.down:
-                where = (Prefix("&", self.blocks), self._at(self.shared, pitch, row, subgroup), fixed(pitch))
+                where = (Prefix("&", self.blocks), self._at(self.scores, pitch, row, subgroup), fixed(pitch))
                 body.set(self.sums[row][at], Call(f"subgroupMatrixLoad<{kind}, row_major>", where, kind))
             body.barrier()
 
@@ -414,6 +339,10 @@ class _Writer(RowWriter):
         inside = self._place_of(0) < self.m if self.m % tile.m else None
         together = vector_dimension(self.kernel, self.total.along) is not None
         whole, part = tile.v // tile.across, tile.n // tile.across
+        inner = tile.members // tile.across
+        chunk, member = self.piece, self.piece
+        if inner > 1 and tile.across > 1:
+            chunk, member = body.let("chunk", chunk // fixed(inner)), body.let("of_chunk", member % fixed(inner))
         for first in range(0, whole, part):
             body.barrier()
             last = min(first + part, whole)
@@ -421,12 +350,17 @@ class _Writer(RowWriter):
                 for at in range(first // unit.n, last // unit.n):
                     self._keep_score(row, at - first // unit.n, self.sums[row][at])
             body.barrier()
-            fours = fixed((last - first) // LANES)
+            count = (last - first) // inner
+            fours = fixed(count // LANES)
             with body.when(inside), body.loop("four", fixed(0), lambda four: four < fours, fixed(1)) as four:  # noqa: B023
-                place = self._beyond(self.own + four, self.piece, part // LANES)
+                place, at_column = self.own + four, four * fixed(LANES) + fixed(first)
+                if tile.across > 1:
+                    place, at_column = place + chunk * fixed(part // LANES), at_column + chunk * fixed(whole)
+                if inner > 1:
+                    place, at_column = place + member * fixed(count // LANES), at_column + member * fixed(count)
                 values = body.let("values", bitcast("vec4<f32>", self.blocks[place]) * share)
                 lanes = [values.lane(lane) for lane in range(LANES)]
-                column = body.let("at", self._beyond(four * fixed(LANES) + fixed(first), self.piece, whole))
+                column = body.let("at", at_column)
                 if together:
                     with body.when(column < fixed(self.width) if tile.v != self.width else None):
                         self._store(column, lanes)
@@ -435,7 +369,7 @@ class _Writer(RowWriter):
                         self._store(column + fixed(lane), [each])
         if self.kernel.row_stores:
             guard = ([inside] if inside is not None else []) + (
-                [self.piece.equals(fixed(0))] if tile.across > 1 else []
+                [self.piece.equals(fixed(0))] if tile.members > 1 else []
             )
             with body.when(every(*guard) if guard else None):
                 store_row(self.module, self.kernel, self.batch, self.rows[0], self.top, total)

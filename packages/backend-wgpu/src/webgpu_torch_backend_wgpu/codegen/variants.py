@@ -14,7 +14,8 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..facts import Facts
 from ..program import Capabilities, Program
 from .attention import generate_attention
-from .attention_matrix import attention_matrix_seconds, attention_matrix_tiles, generate_attention_matrix
+from .attention_matrix import generate_attention_matrix
+from .attention_matrix_tile import attention_matrix_seconds, attention_matrix_tiles
 from .attention_rows import few_rows, few_rows_seconds, generate_few_rows
 from .attention_tile import attention_seconds, attention_tiles
 from .contraction_each import each_seconds, generate_each, has_few_channels
