@@ -24,6 +24,7 @@ from webgpu_torch_testing.running import assert_close, interpret
 TILES = [
     (64, 64, 64, 8, 8, 16, True, 1), (128, 64, 64, 8, 8, 8, False, 1), (64, 64, 32, 4, 8, 16, True, 2),
     (64, 64, 64, 4, 16, 16, False, 3), (32, 32, 64, 4, 8, 8, False, 2),
+    (128, 64, 64, 4, 8, 8, False, 1),
 ]  # fmt: skip
 
 

@@ -72,15 +72,19 @@ class AttentionTile(Record):
         return -(-depth // self.deep)
 
 
-#: m, n, rows, across, deep of a workgroup's block, and the share of an adapter's operations per second that it reaches
-_BLOCKS: dict[tuple[int, int, int, int, int], float] = {
-    (128, 64, 8, 8, 8): 0.8,
-    (64, 64, 4, 8, 16): 0.72,
-    (64, 64, 4, 16, 16): 0.92,
-    (64, 64, 8, 16, 16): 0.65,
-    (32, 64, 4, 16, 16): 0.35,
-    (32, 32, 4, 8, 8): 0.3,
+#: m, n, rows, across, deep of a workgroup's block, and the share of an adapter's operations per second that it reaches with
+#: sums up to 64 wide, and with wider ones
+_BLOCKS: dict[tuple[int, int, int, int, int], tuple[float, float]] = {
+    (128, 64, 8, 8, 8): (0.8, 0.8),
+    (128, 64, 4, 8, 8): (0.9, 1.01),
+    (64, 64, 4, 8, 16): (0.72, 0.88),
+    (64, 64, 4, 16, 16): (0.92, 0.92),
+    (64, 64, 8, 16, 16): (0.65, 0.85),
+    (32, 64, 4, 16, 16): (0.35, 0.35),
+    (32, 32, 4, 8, 8): (0.3, 0.3),
 }
+#: up to which width
+_WIDE = 64
 _SOFTWARE = (32, 32, 4, 8, 8)
 #: in how many parts columns may be split, and most bytes of the parts
 _SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -137,7 +141,8 @@ def attention_seconds(kernel: Attention, tile: AttentionTile, facts: Facts) -> f
     depth = sum(tile.stages(_width(kernel, each.depth)) * tile.deep for each in kernel.products)
     columns = -(-n // (tile.n * tile.splits)) * tile.n * columns_read(kernel)
     work = 2 * tile.m * columns * (depth + len(kernel.sums) * tile.v)
-    share = _BLOCKS[tile.m, tile.n, tile.rows, tile.across, tile.deep] * (1.0 if tile.kept else _STREAMED)
+    share = _BLOCKS[tile.m, tile.n, tile.rows, tile.across, tile.deep][tile.v > _WIDE]
+    share *= 1.0 if tile.kept else _STREAMED
     rounds = -(-blocks // facts.units)
     seconds = rounds * facts.units * work / (facts.flops * share * (_ALONE if rounds == 1 else 1.0)) + facts.dispatch
     if tile.splits == 1:
