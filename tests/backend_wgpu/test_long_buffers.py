@@ -13,11 +13,11 @@ from device_programs import plan
 from hypothesis import given
 from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.codegen import generate
-from webgpu_torch_core.ir.dtypes import float16, float32, int32, int64, uint8
+from webgpu_torch_core.ir.dtypes import bool_, float16, float32, int32, int64, uint8
 from webgpu_torch_core.ir.expression import cast, coordinate, load, load_at, reduced
 from webgpu_torch_core.ir.kernels import Kernel, Operand, Output, Pointwise, Reduction, RowProgram, Scatter, Store
 from webgpu_torch_core.ir.monoids import monoid
-from webgpu_torch_core.operations.indexing.index_checks import wrapped_position
+from webgpu_torch_core.operations.indexing.index_checks import reporting, wrapped_position
 
 #: bytes that the adapter of these tests binds at once
 BINDING = 1 << 12
@@ -146,20 +146,16 @@ def test_positions_of_long_dimensions(emulate: bool, size: int, data: st.DataObj
     edges = (0, size, -size, 2**31, -(2**31))
     near = st.sampled_from(edges).flatmap(lambda edge: st.integers(edge - 3, edge + 3))
     positions = data.draw(st.lists(near | st.integers(-size, size - 1), min_size=8, max_size=8))
-    inside = wrapped_position(load(0, 0, (1,), int64), size)
+    given_position = load(0, 0, (1,), int64)
+    inside = wrapped_position(given_position, size)
+    reported = reporting(cast(inside, int64), given_position, inside, size, True)
     kernel = Pointwise(
-        (Operand(int64, 8),),
-        (Output(int64, 8, None),),
-        (),
-        "positions",
-        (8,),
-        (Store(0, 0, (1,), cast(inside, int64)),),
-    )
-    (found,) = harness().run(kernel, [torch.tensor(positions)], emulate=emulate)
-    wanted = [min(max(each + size if each < 0 else each, 0), size - 1) for each in positions]
-    if size < 2**31:
-        # Those outside of shorter dimensions are reported by 64 bits, and kept inside by 32.
-        inner = [number for number, each in enumerate(positions) if -size <= each < size]
-        assert [found[number].item() for number in inner] == [wanted[number] for number in inner]
-    else:
-        assert found.tolist() == wanted
+        (Operand(int64, 8),), (Output(int64, 8, None), Output(bool_, 8, None)), (), "positions", (8,),
+        (Store(0, 0, (1,), reported.arguments[0]), Store(1, 0, (1,), reported.arguments[1])),
+    )  # fmt: skip
+    found, outside = harness().run(kernel, [torch.tensor(positions)], emulate=emulate)
+    inner = [-size <= each < size for each in positions]
+    assert outside.tolist() == [not each for each in inner]
+    wanted = [each + size if each < 0 else each for each in positions]
+    assert found[torch.tensor(inner)].tolist() == [each for each, fits in zip(wanted, inner, strict=True) if fits]
+    assert ((found >= 0) & (found < size)).all()

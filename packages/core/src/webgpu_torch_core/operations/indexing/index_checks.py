@@ -374,7 +374,7 @@ def reporting(value: Any, given: Any, position: Any, size: int, wraps: bool | No
     """
     if wraps is None:
         return value
-    near = ir.cast(given, int32)
+    near = ir.cast(given, _type_of_positions(size))
     # Compared as narrow as they are: drivers were seen to widen wrongly.
     asked = near if given.dtype.itemsize < int64.itemsize else ir.cast(given, int64)
     stands = ir.select(near < 0, position - size, position) if wraps else position
