@@ -56,6 +56,7 @@ ACCIDENTS = {
     r"to\(0=1\)": "the number of a device that is not there",
     r"nn\.functional\.linear_cross_entropy\(ignore_index=": "a class that is no integer, in some of its forms",
     r"broadcast_shapes\(0=None": "shapes that are none",
+    r"sparse\.sampled_addmm\(alpha=1j": "a complex factor of a product of nothing",
 }
 #: options that are looked at elsewhere, or that are no user's: streams, names of dimensions
 ELSEWHERE = frozenset(("generator", "names", "out", "self", "input"))

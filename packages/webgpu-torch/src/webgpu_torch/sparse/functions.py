@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import EllipsisType
 from typing import TYPE_CHECKING, cast
 
 import webgpu_torch_core as torch
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from .coordinates import SparseTensor
 
 
-def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
+def mm(mat1: Tensor, mat2: Tensor, reduce: str | EllipsisType = ...) -> Tensor:
     """Return a product of matrices ``[m, k] @ [k, n]`` of which the first, at least, is sparse.
 
     ``reduce`` takes another reduction of the products than their sum, over the values that a row of ``mat1`` has: "sum", "mean", "amax"
@@ -26,9 +27,12 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str | None = None) -> Tensor:
     Raises:
         NotImplementedError: ``mat1`` has another layout than CSR, with ``reduce``.
         RuntimeError: sizes do not match, or ``mat2`` is sparse or of another type, with ``reduce``.
+        TypeError: ``reduce`` is no name.
     """
-    if reduce is None:
+    if reduce is ...:
         return mat1 @ mat2
+    if not isinstance(reduce, str):
+        raise TypeError(f"sparse.mm(): argument 'reduce' (position 3) must be str, not {type(reduce).__name__}")
     if mat1.layout != sparse_csr:
         refuse("torch.sparse.mm with reduce of another layout than sparse_csr")
     return reduced_matmul(cast("CompressedTensor", mat1), mat2, reduce)
@@ -47,7 +51,19 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1.0, alpha
 def sampled_addmm(
     input: CompressedTensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1.0, alpha: complex = 1.0
 ) -> CompressedTensor:
-    """Return ``beta * input + alpha * (mat1 @ mat2)`` where the sparse matrix ``input`` ``[m, n]`` has values, and nowhere else."""
+    """Return ``beta * input + alpha * (mat1 @ mat2)`` where the sparse matrix ``input`` ``[m, n]`` has values, and nowhere else.
+
+    Raises:
+        RuntimeError: sizes do not match, or a complex factor of real numbers.
+        TypeError: a factor that is no number.
+    """
+    for name, factor in (("beta", beta), ("alpha", alpha)):
+        if isinstance(factor, Tensor) and factor.ndim:
+            raise TypeError(f"sparse.sampled_addmm(): argument '{name}' must be Number, not Tensor")
+        if isinstance(factor, complex) and not mat1.dtype.is_complex:
+            raise RuntimeError(
+                f"{name}={factor} cannot be converted to {mat1.dtype!r}: complex numbers need complex tensors"
+            )
     return input.sampled_addmm(mat1, mat2, beta=beta, alpha=alpha)
 
 
