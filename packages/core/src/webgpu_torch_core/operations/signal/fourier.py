@@ -238,7 +238,9 @@ def _many_hermitian(name: str, input: Tensor, s: Any, dim: Dimensions, norm: str
 def _both(name: str, compute: Any, doc: str) -> None:
     """Register the n-dimensional transform and the two-dimensional one of the same name."""
 
-    def transformed(input: Tensor, s: Any, dim: Dimensions, norm: str | None, out: Tensor | None) -> Tensor:
+    def transformed(
+        input: Tensor, s: Sequence[int] | None, dim: Dimensions, norm: str | None, out: Tensor | None
+    ) -> Tensor:
         # Along one dimension it is :func:`ihfft`.
         return _into(compute(input, s, dim, norm), out, name == "ihfft" and len(_axes(input, s, dim)[0]) == 1)
 
