@@ -6,8 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu import backend
 from webgpu_torch_backend_wgpu.backend import WgpuBackend, chosen_runtime
 from webgpu_torch_backend_wgpu.gpu import choosing, dawn
@@ -77,6 +81,33 @@ def test_dawn_trains_as_the_cpu_does() -> None:
 def test_an_adapter_is_opened_several_times() -> None:
     name, *_, devices = _on_dawn(ANEW)
     assert (name, devices) == ("dawn", "2")
+
+
+class _Waits:
+    """Stands for a library whose future is done when it was asked some times, or slept for."""
+
+    def __init__(self, asked: int) -> None:
+        self.left, self.timeouts, self._instance = asked, list[int](), None
+        self.ffi = self.lib = self
+
+    def new(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(future=None, completed=0)
+
+    def wgpuInstanceWaitAny(self, instance: None, count: int, waits: SimpleNamespace, timeout: int) -> None:
+        self.timeouts.append(timeout)
+        self.left -= 1
+        waits.completed = int(timeout > 0 or self.left <= 0)
+
+
+@given(st.integers(1, 50))
+def test_a_wait_asks_before_it_sleeps(asked: int) -> None:
+    at_once, later, never = (_Waits(each) for each in (asked, asked, 1 << 40))
+    for runtime, polling in ((at_once, 1000.0), (later, 0.0), (never, 1e-5)):
+        dawn.DawnRuntime.wait(cast("Any", runtime), None, polling)
+    assert at_once.timeouts == [0] * asked
+    assert len(later.timeouts) == 1 and later.timeouts[0] > 0
+    *before, last = never.timeouts
+    assert not any(before) and last > 0
 
 
 def _card(kind: str) -> Adapter:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import subprocess
 import sys
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -37,6 +38,8 @@ _ALWAYS_OFF = b"timestamp_quantization"
 _COMPONENTS = {1: "f32", 2: "f16", 3: "u32", 4: "i32", 5: "u8", 6: "i8"}
 #: submits the GPU may be behind, and after how many each a future is asked for
 _SUBMITS_IN_FLIGHT, _ASK_EVERY = 64, 8
+#: seconds that a wait for a GPU asks again and again before it sleeps: to be woken takes tens of microseconds
+_POLLING = 0.002
 
 _SMALL, _LARGE = "uint32_t", "uint64_t"
 _BEFORE = (
@@ -240,11 +243,15 @@ class DawnRuntime(Runtime):
     def version(self) -> str:
         return self.path
 
-    def wait(self, future: Any) -> None:
-        """Wait until a future is done."""
-        waits = self.ffi.new("WGPUFutureWaitInfo *")
+    def wait(self, future: Any, polling: float = 0.0) -> None:
+        """Wait until a future is done; for so many seconds without sleeping."""
+        waits, wait_any = self.ffi.new("WGPUFutureWaitInfo *"), self.lib.wgpuInstanceWaitAny
         waits.future = future
-        self.lib.wgpuInstanceWaitAny(self._instance, 1, waits, _FOREVER)
+        until = time.perf_counter() + polling
+        while polling and not waits.completed and time.perf_counter() < until:
+            wait_any(self._instance, 1, waits, 0)
+        if not waits.completed:
+            wait_any(self._instance, 1, waits, _FOREVER)
 
     def adapters(self, suits: Callable[[Adapter], bool]) -> list[Adapter]:
         listed = []
@@ -318,17 +325,25 @@ class DawnRuntime(Runtime):
         if device == ffi.NULL:
             raise RuntimeError(f"Dawn gave no device of {adapter.device}: {reports.lost or reports.take()}")
         lib.wgpuDeviceGetLimits(device, granted)
-        return DawnGpu(self, device, reports, limits_of(granted), frozenset(features))
+        # A processor that computes has better to do than to ask.
+        polling = 0.0 if adapter.kind == "cpu" else _POLLING
+        return DawnGpu(self, device, reports, limits_of(granted), frozenset(features), polling)
 
 
 class DawnGpu(HeaderGpu):
     """A device of Dawn."""
 
     def __init__(
-        self, runtime: DawnRuntime, device: Any, reports: Reports, limits: Limits, features: frozenset[str]
+        self,
+        runtime: DawnRuntime,
+        device: Any,
+        reports: Reports,
+        limits: Limits,
+        features: frozenset[str],
+        polling: float,
     ) -> None:
         super().__init__(runtime.ffi, runtime.lib, device, reports, limits, features)
-        self._runtime = runtime
+        self._wait_for = functools.partial(runtime.wait, polling=polling)
         # By how many submits there were: what tells that they are done, the oldest first.
         self._in_flight: deque[tuple[int, Any]] = deque()
         self._done = reports.callback("void(int, WGPUStringView, void *, void *)", lambda *_: None)
@@ -353,17 +368,17 @@ class DawnGpu(HeaderGpu):
         if self.submits % _ASK_EVERY == 0:
             self._in_flight.append((self.submits, self._submitted()))
             while self.submits - self._in_flight[0][0] > _SUBMITS_IN_FLIGHT:
-                self._runtime.wait(self._in_flight.popleft()[1])
+                self._wait_for(self._in_flight.popleft()[1])
 
     def wait(self) -> None:
-        self._runtime.wait(self._submitted())
+        self._wait_for(self._submitted())
         self._collect_done(self.submits)
         self.reports.check()
 
     def _collect_done(self, submits: int) -> None:
         """Take back what tells that one of the first submits is done, all of which are: Dawn keeps it until somebody waits."""
         while self._in_flight and self._in_flight[0][0] <= submits:
-            self._runtime.wait(self._in_flight.popleft()[1])
+            self._wait_for(self._in_flight.popleft()[1])
 
     def _map(self, buffer: Any, nbytes: int, info: Any) -> Any:
         info.mode = _WAIT_ONLY
@@ -371,7 +386,7 @@ class DawnGpu(HeaderGpu):
 
     def _finish_map(self, asked: Any) -> None:
         submits, future = asked
-        self._runtime.wait(future)
+        self._wait_for(future)
         # The copy that filled the buffer was submitted last.
         self._collect_done(submits - 1)
 
