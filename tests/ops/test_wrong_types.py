@@ -92,6 +92,7 @@ def _check(name: str, place: int | str, wrong: Any) -> None:
 PLACES = [(name, place) for name, (args, options) in CALLS.items() for place in (*range(len(args)), *options)]
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
 def test_options_of_wrong_types(wrong: Any) -> None:
     for place in PLACES:
