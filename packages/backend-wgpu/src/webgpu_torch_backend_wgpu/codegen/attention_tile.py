@@ -86,6 +86,8 @@ _BLOCKS: dict[tuple[int, int, int, int, int], tuple[float, float]] = {
 #: up to which width
 _WIDE = 64
 _SOFTWARE = (32, 32, 4, 8, 8)
+#: blocks whose threads keep sixteen positions of a sum for each row; those of others at most eight
+_REACHING = ((128, 64, 4, 8, 8),)
 #: in how many parts columns may be split, and most bytes of the parts
 _SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 _MOST_SCRATCH = 1 << 26
@@ -101,7 +103,8 @@ def attention_tiles(kernel: Attention, capabilities: Capabilities) -> Iterator[A
             continue
         m, n, rows, across, deep = block
         least = 4 * across
-        for v in {min(-(-widest // least) * least, most) for most in (least, 2 * least)}:
+        reach = (least, 2 * least) if block not in _REACHING else (least, 2 * least, 4 * least)
+        for v in {min(-(-widest // least) * least, most) for most in reach}:
             for kept in (True, False):
                 tile = AttentionTile(m, n, v, rows, across, deep, kept, 1)
                 if tile.threads > capabilities.invocations or tile.nbytes(kernel) > capabilities.workgroup_bytes:
