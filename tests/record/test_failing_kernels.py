@@ -171,3 +171,19 @@ def test_training_whose_activation_fails(device: str, optimizer: str) -> None:
             assert any("tanh" in note and device in note for note in caught.value.__notes__)
     for found, each in zip(training.survivors(), expected, strict=True):
         same(found, each)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_failure_is_told_once(device: str) -> None:
+    kept = torch.arange(3.0, device=device)
+    with failing_operation(device, "lgamma"):
+        lost = (kept + 1).lgamma()
+        with pytest.raises(Fault):
+            lost.tolist()
+        # Whoever was told may go on, whether or not the tensor still lives.
+        torch.accelerator.synchronize(device)
+        with pytest.raises(Fault):
+            lost.sum().item()
+        del lost
+        torch.accelerator.synchronize(device)
+        assert kept.mul(2).tolist() == [0.0, 2.0, 4.0]

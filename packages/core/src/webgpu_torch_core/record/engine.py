@@ -296,8 +296,7 @@ class Engine:
                 with self.lock:
                     self._run_tape(tape)
             except Exception:
-                # Whoever wants one of its values tries again; others need not hear of it.
-                self.recorder.tape = Tape(open=False)
+                self._leave(tape)
                 raise
 
     def compute(self, value: Value) -> Any:
@@ -315,10 +314,19 @@ class Engine:
                     # What the value does not depend on is no reason to withhold it; what it does raises again.
                     pass
                 if value.buffer is None:
-                    self._compute_alone(tape, value)
+                    try:
+                        self._compute_alone(tape, value)
+                    except Exception:
+                        self._leave(tape)
+                        raise
             if value.buffer is None:
                 raise RuntimeError("this value's computation failed earlier; its tensor holds nothing")
             return value.buffer
+
+    def _leave(self, tape: Tape) -> None:
+        """Record what follows a failure elsewhere: who wants a value of the tape tries again, others need not hear of it."""
+        if self.recorder.tape is tape:
+            self.recorder.tape = Tape(open=False)
 
     def execute(self, run: Run) -> None:
         """Run a plan over buffers that nobody else sees: an exception leaves the rest undone, for good."""
