@@ -24,11 +24,13 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A change is judged by cases that are the same before and after it, and not by many; the slow run, and any other, draws new ones.
-settings.register_profile("repeatable", derandomize=True, database=None, max_examples=40)
+settings.register_profile("repeatable", derandomize=True, database=None, max_examples=25)
 
-#: of more cases of a file on a GPU than these, one of so many runs at once, and all in the slow run
-FEW = 6
-SHARE = 16
+#: of more cases than these, one of so many runs at once, and all in the slow run: of a file on a GPU, and of a test elsewhere
+FEW, SHARE = 6, 16
+MANY, PART = 16, 4
+#: where long sweeps are
+SWEPT = ("tests/ops/", "tests/nn/")
 #: where every case is one on a GPU, counted by test: each tests something else
 ON_GPU = "tests/backend_wgpu/"
 #: the suite of a GPU's kernels
@@ -39,19 +41,31 @@ SUITE = "tests/test_conformance_wgpu.py"
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what ``slow_on`` names, and what is not among the share of a long sweep that a checksum picks."""
     sweeps: defaultdict[str, list[pytest.Item]] = defaultdict(list)
+    computed: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         test, _, case = item.nodeid.partition("[")
         if case and test.startswith(ON_GPU):
             sweeps[test].append(item)
         elif "webgpu" in re.split(r"[-\[\]]", case) or test.startswith(SUITE):
             sweeps[test.partition("::")[0]].append(item)
+        elif case and test.startswith(SWEPT):
+            computed[test].append(item)
         names = {case.removesuffix("]"), *case.removesuffix("]").split("-")}
         if any(names & set(marker.args) for marker in item.iter_markers("slow_on")):
             item.add_marker("slow")
-    for cases in sweeps.values():
-        for item in cases if len(cases) > FEW else ():
-            if zlib.crc32(item.nodeid.encode()) % SHARE:
-                item.add_marker("slow")
+    for groups, most, share in ((sweeps, FEW, SHARE), (computed, MANY, PART)):
+        for cases in groups.values():
+            for item in cases if len(cases) > most else ():
+                if zlib.crc32(item.nodeid.encode()) % share:
+                    item.add_marker("slow")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Take what a finished file left behind out of the cycle collector's way, too."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -17,6 +17,7 @@ from sphinx.util.nodes import make_refnode
 
 from . import formulas, tables
 from .pages import Pages, write
+from .public_names import left_out
 from .samples import Samples
 
 logger = logging.getLogger(__name__)
@@ -33,13 +34,15 @@ FOREIGN = re.compile(
 
 
 def generate(app: Sphinx) -> None:
-    """Write the pages into ``reference`` beside the others, and the sources into the build."""
+    """Write the pages into ``reference`` beside the others, and the sources into the build; warn of what an entry lacks."""
     samples = Samples()
     try:
         pages = Pages(samples)
     finally:
         samples.save()
-    for line in samples.failed:
+    lacking = [f"{name}: no {part}" for part, names in pages.missing.items() for name in names]
+    unlisted = [f"{name} is listed by its module and stands in no namespace of the reference" for name in left_out()]
+    for line in (*samples.failed, *lacking, *unlisted):
         logger.warning(line)
     write(Path(app.srcdir) / "reference", pages.texts, ".rst")
     write(Path(app.outdir) / "_static" / "sources", pages.scripts(), ".js")

@@ -6,7 +6,6 @@ import html
 import inspect
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -53,7 +52,6 @@ class Pages:
         sources: file's name -> what the page loads when it is opened: (title, source, its language) of a definition and kernels.
         described: id of an object -> where it is described first, as (role, full name).
         targets: every name that a docstring may use -> (role, full name).
-        names: namespace's title -> how many names it has.
         missing: what entries should have (:data:`PARTS`) -> full names of those that lack it.
     """
 
@@ -63,7 +61,6 @@ class Pages:
         self.sources: dict[str, list[tuple[str, str, str]]] = {}
         self.described: dict[int, tuple[str, str]] = {}
         self.targets: dict[str, tuple[str, str]] = {}
-        self.names: Counter[str] = Counter()
         self.missing: dict[str, list[str]] = {each: [] for each in PARTS}
         for namespace in NAMESPACES:
             self._namespace(namespace)
@@ -73,7 +70,6 @@ class Pages:
 
     def _namespace(self, namespace: Namespace) -> None:
         found = {module: entries(module) for module in namespace.modules}
-        self.names[namespace.title] = sum(1 + len(each.more) for inside in found.values() for each in inside)
         parts = [_title(namespace.title, "="), namespace.about, ""]
         if sum(map(len, found.values())) <= MOST_ENTRIES:
             for module, inside in found.items():
