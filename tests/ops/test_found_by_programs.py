@@ -339,6 +339,21 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
         for order in (-3, -1, 0.5, 1, 2, 3, 7, 1e3)
         for each in t.tensor([3.0, 1e30, 1e-30, 0.7, NAN, INF])
     ],
+    "sums in narrow types of what they cannot hold": lambda t: [
+        t.tensor(values).sum(dtype=kind)
+        for values in ([NAN], [3e9, 1.0], [-INF, 1.0], [-3e9], [2.5, -1.5])
+        for kind in (t.int32, t.int64)
+    ],
+    "gradients of means of nothing": lambda t: [
+        _gradient(t, lambda x, name=name, options=options: getattr(x.reshape(2, 2), name)(**options), *numbers)
+        for name in ("nansum", "nanmean")
+        for options in ({}, {"dim": 1}, {"dim": (0, 1), "keepdim": True})
+        for numbers in ((NAN, NAN, 1.0, NAN), (NAN, NAN, NAN, NAN), (1.0, 2.0, 3.0, INF))
+    ],
+    "complex powers that are real numbers": lambda t: [
+        t.tensor([0j, 1 + 1j, -2 + 0.5j]) ** exponent
+        for exponent in (0, 0j, 1 + 0j, 2 + 0j, 3 + 0j, -1 + 0j, 0.5 + 0j, -0.5 + 0j, 1j)
+    ],
     "an empty row of embeddings outside": lambda t: t.nn.functional.embedding(t.tensor([-2, 0]), t.zeros(1, 0)),
 }
 #: what is compared by strides and offsets, too

@@ -135,7 +135,8 @@ def literal(value: Any, kind: ElementType) -> Node:
     if kind.scalar == "u32":
         return u32(value)
     if kind.scalar == "i32":
-        return _signed(value, "i32")
+        # Positions beyond 2**31 are what u32 makes of their bits, which is all that sums and products are asked for.
+        return _signed((value + (1 << 31)) % (1 << 32) - (1 << 31), "i32")
     return _float_literal(float(value), kind)
 
 

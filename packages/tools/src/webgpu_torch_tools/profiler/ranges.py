@@ -8,8 +8,7 @@ from collections.abc import Callable
 from contextlib import ContextDecorator
 from typing import Any
 
-from webgpu_torch_core.backend import profiling
-from webgpu_torch_core.backend.plugins import registry
+from webgpu_torch_core.backend import plugins, profiling
 
 from .events import EventList, FunctionEventAvg
 from .events import FunctionEvent as FunctionEvent
@@ -49,8 +48,8 @@ class record_function(ContextDecorator):
 
 def _usable_device(use_device: str) -> str | None:
     """Return the device whose kernels are timed; None, with a warning, where it cannot be."""
-    if use_device in ("webgpu", *registry.accelerators()):
-        return use_device if registry.device_count(use_device) else None
+    if use_device in ("webgpu", *plugins.registry.accelerators()):
+        return use_device if plugins.registry.device_count(use_device) else None
     if use_device in ("cuda", "xpu", "hpu", "mtia"):
         warnings.warn(f"{use_device.upper()} is not available, disabling {use_device.upper()} profiling", stacklevel=4)
     else:

@@ -265,6 +265,8 @@ def angle_of(input: Tensor) -> Tensor:
 
 
 def power__rule(function: Any, input: Any, exponent: Any) -> Tensor:
+    if isinstance(exponent, complex) and not exponent.imag:
+        exponent = exponent.real
     if isinstance(exponent, int | float) and not isinstance(exponent, bool):
         simple = _simple_power(input, exponent)
         if simple is not None:

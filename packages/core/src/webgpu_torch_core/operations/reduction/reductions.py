@@ -53,7 +53,11 @@ def reduction_kernel(
     outer = tuple(source.shape[index] for index in kept)
     inner = tuple(source.shape[index] for index in dims)
     strides = tuple(source.strides[index] for index in (*kept, *dims))
-    leaf: Any = ir.cast(ir.load(0, source.offset, strides, dtype), accumulate)
+    leaf: Any = ir.load(0, source.offset, strides, dtype)
+    if kind in ("sum", "product") and dtype.category == 2 and result.category == 1:
+        # What the result's type cannot hold becomes what it does there, not what is left of it in a wider one.
+        leaf = ir.cast(leaf, result)
+    leaf = ir.cast(leaf, accumulate)
     combined = monoid(kind, accumulate)
     value = ir.cast(ir.reduced(0, combined.results[0].dtype), result)
     return RowProgram(

@@ -36,7 +36,7 @@ from ..return_types import make
 from ..sorting.order import sort
 from ..sorting.searching import searchsorted
 from .moments import vector_norm
-from .reductions import spread_evenly
+from .reductions import restore, spread_evenly
 from .reductions import sum as summed
 
 if TYPE_CHECKING:
@@ -63,11 +63,23 @@ def nansum(
         raise RuntimeError("nansum does not support complex inputs")
     if dtype is not None and dtype.is_complex and input.dtype.category == 2 and input.numel():
         raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{dtype_title(dtype)}'")
-    filled = where(input.isnan(), 0, input) if input.dtype.category == 2 else input
     if out is not None and input.dtype.category == 2 != out.dtype.category:
         raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{type_title(out)}'")
     dtype = computed_in(dtype, out)
-    result = summed(filled, dim, keepdim, dtype=dtype)
+    if input.dtype.category < 2:
+        return into(summed(input, dim, keepdim, dtype=dtype), out)
+    own = input.detach()
+    result = summed(where(own.isnan(), 0, own), dim, keepdim, dtype=dtype)
+    if needs_gradient(input):
+        saved, shape = input._save(), input._layout.shape
+
+        def run_backward(grad: Tensor) -> Tensor:
+            # As PyTorch multiplies: an infinite gradient, that of a mean of nothing, is NaN where the elements are.
+            read = saved.unpack()
+            arriving = restore(grad.to(read.dtype), shape, as_dimensions(dim, len(shape)), keepdim)
+            return arriving * read.isnan().logical_not()
+
+        attach(result, "NansumBackward0", (input,), run_backward)
     return into(result, out)
 
 
