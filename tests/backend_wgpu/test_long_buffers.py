@@ -13,6 +13,8 @@ from device_programs import plan
 from hypothesis import given
 from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.codegen import generate
+from webgpu_torch_backend_wgpu.gpu.interface import GpuError, PipelineRequest
+from webgpu_torch_backend_wgpu.modules import kinds_of
 from webgpu_torch_core.ir.dtypes import bool_, float16, float32, int32, int64, uint8
 from webgpu_torch_core.ir.expression import cast, coordinate, load, load_at, reduced
 from webgpu_torch_core.ir.kernels import Kernel, Operand, Output, Pointwise, Reduction, RowProgram, Scatter, Store
@@ -159,3 +161,18 @@ def test_positions_of_long_dimensions(emulate: bool, size: int, data: st.DataObj
     wanted = [each + size if each < 0 else each for each in positions]
     assert found[torch.tensor(inner)].tolist() == [each for each, fits in zip(wanted, inner, strict=True) if fits]
     assert ((found >= 0) & (found < size)).all()
+
+
+@pytest.mark.usefixtures("webgpu")
+@pytest.mark.parametrize("count", [3 << 30, (1 << 32) - (1 << 24)])
+def test_long_dimensions_are_flipped(count: int) -> None:
+    """Positions that count down from beyond 2**31 are text that a GPU's compiler takes."""
+    h = harness()
+    value = load_at(0, coordinate(0) * -1 + (count - 1), uint8)
+    kernel = Pointwise(
+        (Operand(uint8, count),), (Output(uint8, 64, None),), (), "flip", (64,), (Store(0, 0, (1,), value),)
+    )
+    for capabilities in (h.native, h.small):
+        for each in generate(kernel, capabilities.replace(binding_bytes=2**31 - 256)).passes:
+            (made,) = h.gpu.pipelines([PipelineRequest(each.name, each.source, h.gpu.layout(kinds_of(each)), False)])
+            assert not isinstance(made, GpuError), made
