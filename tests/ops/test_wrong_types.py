@@ -41,7 +41,7 @@ WRONG = [
     [0.5],
     ["a", "b"],
     {},
-    object(),
+    NotImplemented,
     torch.float32,
     torch.ones(2),
     torch.tensor(0.5),
