@@ -339,6 +339,13 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
         for order in (-3, -1, 0.5, 1, 2, 3, 7, 1e3)
         for each in t.tensor([3.0, 1e30, 1e-30, 0.7, NAN, INF])
     ],
+    "products of nothing scattered into transposed complex numbers": lambda t: [
+        t.ones(shape, dtype=t.complex64).mT.scatter_reduce(
+            0, t.zeros(0, 2, dtype=t.int64), t.zeros(0, 2, dtype=t.complex64), way
+        )
+        for shape in ((2, 2), (3, 2))
+        for way in ("prod", "amin")
+    ],
     "sums in narrow types of what they cannot hold": lambda t: [
         t.tensor(values).sum(dtype=kind)
         for values in ([NAN], [3e9, 1.0], [-INF, 1.0], [-3e9], [2.5, -1.5])
@@ -359,6 +366,7 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
 #: what is compared by strides and offsets, too
 STRIDED = (
     "scatters of nothing into a transposed tensor",
+    "products of nothing scattered into transposed complex numbers",
     "one_hot of a transposed tensor",
     "a slice replaced behind an offset",
     "a slice replaced among overlaps",

@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import no_view, sizes_from, type_title
+from ..common import no_view, row_major, sizes_from, type_title
 from ..creation.factories import asked
 from ..elementwise.call import default_float
 from ..outputs import into
@@ -130,7 +130,7 @@ def scatter_reduce_rule(
 def _scattered_product(input: Tensor, dim: int, index: Tensor, src: Tensor, include_self: bool) -> Tensor:
     """Multiply what an index sends to one place: along the dimension one position after the other, each to places of its own."""
     if not index.numel():
-        return input.clone()
+        return row_major(input.clone())
     if not input.ndim:
         line = [each.reshape(1) for each in (input, index, src)]
         return no_view(_scattered_product(line[0], 0, line[1], line[2], include_self).reshape(()))
