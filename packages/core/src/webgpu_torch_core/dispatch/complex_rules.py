@@ -88,14 +88,18 @@ def rule(name: str, values: Iterable[object]) -> Callable[..., Any]:
     return found
 
 
+def _deciding(name: str, kwargs: dict[str, object]) -> list[object]:
+    """Return the named arguments that decide whether an operation computes with complex numbers."""
+    return [each for key, each in kwargs.items() if key != "out" or name in TYPED_BY_OUT]
+
+
 def with_complex_rule(name: str) -> Callable[[Callable[..., Any]], Any]:
     """Decorate an operation so that complex arguments go to its rule, which gets the real one as first argument."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         @wraps(function)
         def dispatching(*args: Any, **kwargs: Any) -> Any:
-            named = (each for key, each in kwargs.items() if key != "out" or name in TYPED_BY_OUT)
-            if involves_complex(args) or (kwargs and involves_complex(named)):
+            if involves_complex(args) or (kwargs and involves_complex(_deciding(name, kwargs))):
                 return rule(name, (*args, *kwargs.values()))(function, *args, **kwargs)
             return function(*args, **kwargs)
 
