@@ -1,4 +1,4 @@
-"""Pooling: _maxima, means and power means of windows."""
+"""Pooling: maxima, means and power means of windows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,24 @@ Sizes = int | tuple[int, ...]
 OutputSizes = int | None | tuple[int | None, ...]
 
 
-class _MaxPoolNd(_Ranked):
+class _PoolNd(_Ranked):
+    """What sliding windows take; the stride is the kernel's size if None."""
+
+    kernel_size: Any
+    stride: Any
+    padding: Any
+
+    def __init__(self, kernel_size: Sizes, stride: Sizes | None, padding: Sizes) -> None:
+        super().__init__()
+        self.kernel_size = kernel_size
+        self.stride = kernel_size if stride is None else stride
+        self.padding = padding
+
+    def extra_repr(self) -> str:
+        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
+
+
+class _MaxPoolNd(_PoolNd):
     """What the maxima of sliding windows take.
 
     Args:
@@ -31,10 +48,7 @@ class _MaxPoolNd(_Ranked):
         return_indices: bool = False,
         ceil_mode: bool = False,
     ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
+        super().__init__(kernel_size, stride, padding)
         self.dilation = dilation
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
@@ -45,10 +59,7 @@ class _MaxPoolNd(_Ranked):
         )
 
     def extra_repr(self) -> str:
-        return (
-            f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}, dilation={self.dilation}, "
-            f"ceil_mode={self.ceil_mode}"
-        )
+        return f"{super().extra_repr()}, dilation={self.dilation}, ceil_mode={self.ceil_mode}"
 
 
 class MaxPool1d(_MaxPoolNd):
@@ -63,21 +74,16 @@ class MaxPool3d(_MaxPoolNd):
     """Maxima of sliding windows over [N, C, depth, height, width] or without N."""
 
 
-class _MaxUnpoolNd(_Ranked):
+class _MaxUnpoolNd(_PoolNd):
     """What the partial inverses of maxima take: the pooling's own kernel size, stride and padding."""
 
     def __init__(self, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0) -> None:
-        super().__init__()
-        self.kernel_size = self._sizes(kernel_size)
-        self.stride = self._sizes(kernel_size if stride is None else stride)
-        self.padding = self._sizes(padding)
+        strides = self._sizes(kernel_size if stride is None else stride)
+        super().__init__(self._sizes(kernel_size), strides, self._sizes(padding))
 
     def forward(self, input: Tensor, indices: Tensor, output_size: Sequence[int] | None = None) -> Tensor:
         unpool = self._function("max_unpool")
         return unpool(input, indices, self.kernel_size, self.stride, self.padding, output_size)
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
@@ -92,12 +98,8 @@ class MaxUnpool3d(_MaxUnpoolNd):
     """Maxima at the positions they came from, zeros elsewhere; undoes :class:`MaxPool3d` in part."""
 
 
-class _AvgPoolNd(_Ranked):
+class _AvgPoolNd(_PoolNd):
     """What the means of sliding windows take."""
-
-    kernel_size: Any
-    stride: Any
-    padding: Any
 
     def __init__(
         self,
@@ -108,10 +110,7 @@ class _AvgPoolNd(_Ranked):
         count_include_pad: bool = True,
         divisor_override: int | None = None,
     ) -> None:
-        super().__init__()
-        self.kernel_size = kernel_size
-        self.stride = kernel_size if stride is None else stride
-        self.padding = padding
+        super().__init__(kernel_size, stride, padding)
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
         self.divisor_override = divisor_override
@@ -121,9 +120,6 @@ class _AvgPoolNd(_Ranked):
             input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad,
             self.divisor_override,
         )  # fmt: skip
-
-    def extra_repr(self) -> str:
-        return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
 class AvgPool1d(_AvgPoolNd):
