@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import webgpu_torch as torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from webgpu_torch import nn
 from webgpu_torch_models import GPT2Config, GPT2LMHeadModel
 
@@ -92,3 +94,29 @@ def test_threads() -> None:
 @pytest.mark.parametrize("device", ["cpu", "webgpu"])
 def test_threads_for_a_minute(device: str) -> None:
     assert run_in_threads(device, 60) >= 16
+
+
+def written_and_read(device: str, make: Any, steps: list[str]) -> list[list[float]]:
+    """Return what was computed from a tensor between calls that write into it; nothing is read before the last."""
+    x = torch.arange(4.0).to(device)
+    write = make(lambda: x.mul_(0.5).add_(1))
+    made: list[Any] = []
+    for step in steps:
+        if step == "write":
+            write()
+        elif step == "compute":
+            made.append(x * 2 + len(made))
+        else:
+            other = threading.Thread(target=lambda: made.append(x.exp() - len(made)))
+            other.start()
+            other.join()
+    return [each.tolist() for each in [*made, x]]
+
+
+@pytest.mark.parametrize("device", ["cpu", "webgpu"])
+@settings(deadline=None)
+@given(steps=st.lists(st.sampled_from(["write", "write", "compute", "compute in a thread"]), max_size=9))
+def test_what_another_thread_has_yet_to_read_is_not_overwritten(device: str, steps: list[str]) -> None:
+    found = written_and_read(device, torch.compile, ["write", "write", *steps])
+    expected = written_and_read(device, lambda function: function, ["write", "write", *steps])
+    assert found == [pytest.approx(each) for each in expected]

@@ -133,6 +133,8 @@ class CompiledFunction:
         if found is None:
             return self._uncompiled(args, kwargs)
         flush()
+        if found.disturbs(call.known):
+            return self._uncompiled(args, kwargs)
         result = found.run(call)
         if result is not found:
             self.fruitless = 0

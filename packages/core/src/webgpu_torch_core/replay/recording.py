@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ..record.interrupts import hold
 from ..record.runs import Run
 from ..record.tape import Value
+from ..tensors.storage import holds_alone
 from ..tensors.tensor import Storage, Tensor
 from .numbers import Events, Holders, HostNumber, Offset, Seed
 from .results import Given, Result, map_nested, template
@@ -127,6 +128,11 @@ class Replay:
         }
         sources = [source for part in self.runs for source in part.sources]
         self.hidden = [source[1] for source in sources if source[0] == "storage"]
+        self.overwritten = list(dict.fromkeys(
+            part.sources[number]
+            for part in self.runs if part.scheduled is not None
+            for number in part.scheduled.overwritten if part.sources[number][0] in ("known", "storage")
+        ))  # fmt: skip
         self.gradients = self._gradients(recording, call)
         numbers = call.arguments.numbers
         self.result = map_nested(result, lambda each: self._template(each, recording, numbers), numbers)
@@ -160,6 +166,18 @@ class Replay:
                 continue
             writes.append((recording.source(owner), number, position, (value.dtype, value.numel)))
         return writes
+
+    def disturbs(self, known: list[Tensor]) -> bool:
+        """Return whether the plans would overwrite a buffer that somebody else still reads.
+
+        Plans overwrite what nobody read any more when they were recorded: what others hold now (what another thread recorded
+        and nothing has computed, what a gradient saved) must keep its elements.
+        """
+        for kind, place in self.overwritten:
+            storage = known[place]._storage if kind == "known" else place()
+            if storage is not None and not holds_alone(storage):
+                return True
+        return False
 
     def run(self, call: Any) -> Any:
         """Run the plans on a call's tensors and return new results; itself, where what it relies on is no longer so."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..backend.interface import Copy, Plan, Step
@@ -16,10 +17,10 @@ class Scheduled:
     ``len(inputs)`` mean that the output took over a leaf's buffer. ``fresh`` are sizes in bytes of the other externals;
     ``filled`` lists for each step the slots that its outputs are; ``followed`` tells whether it was looked at where repetitions
     may be handed over early, ``repeatable`` whether any step may run twice: none overwrites what it or a step before it reads.
-    ``used``: when it ran last.
+    ``overwritten`` are the inputs that it writes into; ``used``: when it ran last.
     """
 
-    __slots__ = ("filled", "followed", "fresh", "inputs", "outputs", "plan", "repeatable", "used")
+    __slots__ = ("filled", "followed", "fresh", "inputs", "outputs", "overwritten", "plan", "repeatable", "used")
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Scheduled:
         self.fresh = fresh
         self.followed = False
         self.used = 0
+        self.overwritten = sorted({each for step in plan.steps for each in _written(step) if each < len(inputs)})
         self.repeatable = not plan.temporaries and all(_writes_anew(step, len(inputs)) for step in plan.steps)
 
     def contents(self, position: int, begun: bool) -> dict[int, int]:
@@ -48,17 +50,23 @@ class Scheduled:
                 found.update(zip(step.outputs, slots, strict=True))
         if begun:
             step = self.plan.steps[position]
-            for each in (step.target,) if isinstance(step, Copy) else step.outputs:
+            for each in _written(step):
                 found.pop(each, None)
         return found
 
 
+def _written(step: Step | Copy) -> Sequence[int]:
+    """Return the buffers that a step writes into."""
+    return (step.target,) if isinstance(step, Copy) else step.outputs
+
+
 def _writes_anew(step: Step | Copy, count: int) -> bool:
     """Return whether a step writes into buffers of its own only, which are none of the first ``count``."""
+    if min(_written(step), default=count) < count:
+        return False
     if isinstance(step, Copy):
-        return step.target >= count
-    apart = min(step.outputs, default=count) >= count and set(step.outputs).isdisjoint(step.operands)
-    return apart and all(each.initial is None for each in step.kernel.outputs)
+        return True
+    return set(step.outputs).isdisjoint(step.operands) and all(each.initial is None for each in step.kernel.outputs)
 
 
 class Place:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import weakref
 from collections.abc import Iterable
 from typing import Any
@@ -107,6 +108,30 @@ class DataStorage(Storage):
         """Point at a new value after an in-place write, which the other storage does not count."""
         self.origin.exchange(value)
         self.version += 1
+
+
+def _references(storage: Storage) -> tuple[int, int]:
+    value = storage.value
+    return sys.getrefcount(value), sys.getrefcount(value.buffer)
+
+
+class _Example:
+    """What a storage that holds its memory alone refers to."""
+
+    __slots__ = ("__weakref__", "buffer", "owner")
+
+    def __init__(self) -> None:
+        self.buffer = object()
+
+
+_ALONE = _references(Storage(_Example()))
+
+
+def holds_alone(storage: Storage) -> bool:
+    """Return whether nobody but a storage refers to its value, and nobody but that to its buffer; computes it first."""
+    storage.value.realize()
+    values, buffers = _references(storage)
+    return values <= _ALONE[0] and buffers <= _ALONE[1]
 
 
 class MetaValue:
