@@ -1,6 +1,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Tests start hundreds of processes, each of which would compile what it imports again.
+unexport PYTHONDONTWRITEBYTECODE
 SOURCES := $(wildcard packages/*/pyproject.toml) pyproject.toml uv.lock
 
 .PHONY: setup demo web test test-all check check-style check-types check-documentation docs benchmark wheels release clean
