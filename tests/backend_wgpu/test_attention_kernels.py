@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -28,8 +29,23 @@ TILES = [
 ]  # fmt: skip
 
 
-def check(monkeypatch: pytest.MonkeyPatch, kernel: Attention, plan: Any, emit: Any, opened: Any = harness) -> None:
-    """Compare a kernel by a plan with its definition, on the device of ``opened()``."""
+#: what a weight changes at most, as a share of it, where it is rounded to 11 bits
+HALF_WEIGHTS = 2.0**-11
+
+
+def check(
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: Attention,
+    plan: Any,
+    emit: Any,
+    opened: Any = harness,
+    rounding: float = 0.0,
+) -> None:
+    """Compare a kernel by a plan with its definition, on the device of ``opened()``.
+
+    ``rounding``: by which share of it the plan may change a weight. A sum may then be off by that share of the sum of all
+    magnitudes, which is the attention to the values' magnitudes.
+    """
     monkeypatch.setitem(VARIANTS, Attention, [Variant("forced", lambda *_: [plan], lambda *_: 0.0, emit)])
     given: list[list[Any]] = [numbers(each.numel, 5 + 2 * place) for place, each in enumerate(kernel.operands)]
     if len(given) > 3 and kernel.operands[3].dtype is bool_:
@@ -41,8 +57,16 @@ def check(monkeypatch: pytest.MonkeyPatch, kernel: Attention, plan: Any, emit: A
     ]
     found = opened().run(kernel, tensors, (0.7,) if kernel.parameters else ())
     wanted = interpret(kernel, given, (0.7,) if kernel.parameters else ())
-    for result, expected, described in zip(found, wanted, kernel.outputs, strict=True):
-        assert_close(result.tolist(), expected, described.dtype, kernel.name)
+    results = [each.tolist() for each in found]
+    if rounding:
+        magnitudes = [*given[:2], [abs(each) for each in given[2]], *given[3:]]
+        sums = interpret(kernel, magnitudes, (0.7,) if kernel.parameters else ())[0]
+        results[0] = [
+            expected + math.copysign(max(abs(each - expected) - rounding * total, 0.0), each - expected)
+            for each, expected, total in zip(results[0], wanted[0], sums, strict=True)
+        ]
+    for result, expected, described in zip(results, wanted, kernel.outputs, strict=True):
+        assert_close(result, expected, described.dtype, kernel.name)
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_attention_kernels import check
+from test_attention_kernels import HALF_WEIGHTS, check
 from test_contraction_matrix import UNITS, assert_valid, checking, computing
 from webgpu_torch_backend_wgpu.codegen import choose
 from webgpu_torch_backend_wgpu.codegen.attention_matrix import generate_attention_matrix
@@ -57,4 +57,4 @@ def test_text_is_valid(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_values(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     for tile in tiles(CASES[name], computing().native):
-        check(monkeypatch, CASES[name], tile, generate_attention_matrix, computing)
+        check(monkeypatch, CASES[name], tile, generate_attention_matrix, computing, HALF_WEIGHTS)
