@@ -117,7 +117,7 @@ NAMESPACES = _namespaces(
     ("webgpu_torch_models.diffusion", "Images of texts: networks, schedulers and the pipeline that joins them."),
     ("webgpu_torch_drop_in", "This library in the place of PyTorch.", ("webgpu_torch_drop_in",)),
     ("backend interface", "What a backend implements and what it is given: kernels, steps of expressions, element types.",
-     ("webgpu_torch_core.backend.interface", "webgpu_torch_core.backend.plugins", "webgpu_torch_core.ir.kernels",
+     ("webgpu_torch_core.backend.interface", "webgpu_torch_core.backend.plugins", "webgpu_torch_core.ir.kernels", "webgpu_torch_core.ir.records",
       "webgpu_torch_core.ir.steps", "webgpu_torch_core.ir.expression", "webgpu_torch_core.ir.monoids",
       "webgpu_torch_core.ir.encodings", "webgpu_torch_core.ir.layouts", "webgpu_torch_core.ir.dtypes",
       "webgpu_torch_core.ir.scalar", "webgpu_torch_testing")),

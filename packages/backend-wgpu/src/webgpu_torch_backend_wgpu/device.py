@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from webgpu_torch_core.backend.interface import CannotWaitError, Device, DeviceLostError, Plan
 from webgpu_torch_core.config import DEBUG
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64, uint64
-from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel
+from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel, PreparedContraction
 from webgpu_torch_core.record.runs import Run
 
 from . import config
+from .codegen.contraction_prepared import preparing_pays
 from .codegen.steps import step_length
 from .codegen.types import element_type
 from .codegen.variants import attention_pays
@@ -61,7 +62,7 @@ class WgpuDevice(Device):
     """
 
     asynchronous = True
-    forms = frozenset((*FORMS, Attention))
+    forms = frozenset((*FORMS, Attention, PreparedContraction))
     # In statements: drivers were seen to take about a millisecond for each of so many, and more for each of more.
     kernel_length = 160
 
@@ -93,6 +94,8 @@ class WgpuDevice(Device):
             os.register_at_fork(after_in_child=functools.partial(_refuse, weakref.ref(self)))
 
     def gains(self, kernel: Kernel) -> bool:
+        if isinstance(kernel, PreparedContraction):
+            return preparing_pays(kernel, self.capabilities)
         if not isinstance(kernel, Attention):
             return super().gains(kernel)
         bound = len(kernel.operands) + len(kernel.outputs)

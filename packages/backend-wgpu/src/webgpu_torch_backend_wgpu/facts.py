@@ -13,7 +13,7 @@ import sys
 import time
 from typing import TypeVar
 
-from webgpu_torch_core.ir.kernels import Record
+from webgpu_torch_core.ir.records import Record
 
 from .disk_cache import DiskCache
 from .functions.conversion import PACKED_HALVES

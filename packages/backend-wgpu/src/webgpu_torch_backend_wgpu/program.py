@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from webgpu_torch_core.ir.kernels import Record
+from webgpu_torch_core.ir.records import Record
 
 from .facts import Facts
 from .gpu.interface import MatrixUnit

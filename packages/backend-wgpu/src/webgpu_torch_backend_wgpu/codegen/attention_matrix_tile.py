@@ -7,8 +7,9 @@ from functools import cache
 
 from webgpu_torch_core.ir.dtypes import float32
 from webgpu_torch_core.ir.expression import constant
-from webgpu_torch_core.ir.kernels import Attention, Record
+from webgpu_torch_core.ir.kernels import Attention
 from webgpu_torch_core.ir.layouts import number_of_elements
+from webgpu_torch_core.ir.records import Record
 
 from ..facts import Facts
 from ..gpu.interface import MatrixUnit

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from webgpu_torch_core.ir.expression import topological
-from webgpu_torch_core.ir.kernels import Attention, Record
+from webgpu_torch_core.ir.kernels import Attention
 from webgpu_torch_core.ir.layouts import number_of_elements
+from webgpu_torch_core.ir.records import Record
 
 from ..facts import Facts
 from ..program import Capabilities

@@ -165,6 +165,8 @@ class Frame:
         # Four columns of the result are stored at once where the last dimension of n allows.
         self.vector = len(kernel.batch + kernel.m + kernel.n) - 1 if kernel.n and kernel.n[-1] % LANES == 0 else None
         self.buffers = Buffers(self.module, self.vector)
+        #: the results of the left side's reductions, as far as they are known
+        self.reduced: list[Node] = []
 
     @property
     def columns(self) -> int:
@@ -220,6 +222,8 @@ class Frame:
                 return self._single(side, node, self._index(side, node, batch, at))
             if index is not None:
                 return self.buffers.load_at(node, index)
+            if node.step == "reduced":
+                return self.reduced[node.payload]
             return convert_to("i32", coordinate(node.payload))
 
         return Lowering(self.module, leaf).value(side.value)
@@ -277,7 +281,7 @@ class Frame:
         for lane in range(side.lanes):
 
             def leaf(node: Expression, index: Node | None, lane: int = lane) -> Node:
-                return groups[node][lane]
+                return self.reduced[node.payload] if node.step == "reduced" else groups[node][lane]
 
             values.append(Lowering(self.module, leaf).value(side.value))
         return halves_in_words(values) if scalar == "f16" else vector(scalar, values)

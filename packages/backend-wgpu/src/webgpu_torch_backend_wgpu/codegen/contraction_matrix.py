@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 
 from webgpu_torch_core.ir.expression import Expression, topological
-from webgpu_torch_core.ir.kernels import Contraction, Record
+from webgpu_torch_core.ir.kernels import Contraction
 from webgpu_torch_core.ir.layouts import number_of_elements
+from webgpu_torch_core.ir.records import Record
 
 from ..facts import Facts
 from ..gpu.interface import MatrixUnit

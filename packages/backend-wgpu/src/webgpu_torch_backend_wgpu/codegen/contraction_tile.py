@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Protocol
 
-from webgpu_torch_core.ir.kernels import Contraction, Record
+from webgpu_torch_core.ir.kernels import Contraction
 from webgpu_torch_core.ir.layouts import number_of_elements
+from webgpu_torch_core.ir.records import Record
 
 from ..facts import Facts
 from ..program import Capabilities, Program

@@ -6,8 +6,9 @@ its own rows, threads run along them and teams take turns over k. Sums meet in w
 
 from __future__ import annotations
 
-from webgpu_torch_core.ir.kernels import Contraction, Record
+from webgpu_torch_core.ir.kernels import Contraction
 from webgpu_torch_core.ir.layouts import number_of_elements
+from webgpu_torch_core.ir.records import Record
 
 from ..facts import Facts
 from ..program import Capabilities, Program
@@ -55,7 +56,7 @@ class Strip(Record):
 
 def generate_vector(kernel: Contraction, capabilities: Capabilities, strip: Strip | None = None) -> Program:
     """Return the program of a contraction with a side of at most ``SKINNY`` rows."""
-    return _Generator(Frame(kernel, capabilities), capabilities, strip).generate()
+    return VectorGenerator(Frame(kernel, capabilities), capabilities, strip).generate()
 
 
 def generate_alone(kernel: Contraction, capabilities: Capabilities) -> Program:
@@ -97,7 +98,9 @@ def _choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
     return Strip(team, splits, 1)
 
 
-class _Generator:
+class VectorGenerator:
+    """Writes the program of a contraction with few rows."""
+
     def __init__(self, frame: Frame, capabilities: Capabilities, strip: Strip | None) -> None:
         self.frame = frame
         self.body = frame.body
@@ -148,6 +151,7 @@ class _Generator:
         for sums in self.sums:
             for each in sums:
                 body.var(each.text, zero(self.kind))
+        self._before()
         self._loop()
         most = SKINNY if self.lanes == 1 else LANES
         self.partial = frame.module.array("partial", self.kind, self.workgroup * min(self.rows, most))
@@ -160,6 +164,9 @@ class _Generator:
                 self._store(first, count, each)
         found = frame.module.finish(self.workgroup, total, " (parts)" if splits > 1 else "")
         return Program((found,), ()) if splits == 1 else self.parts.program(frame.kernel, self.capabilities, found)
+
+    def _before(self) -> None:
+        """Write what threads do together before they sum."""
 
     def _loop(self) -> None:
         """Write the sum over k: several loads at a time while they last, then one at a time."""
@@ -271,7 +278,7 @@ class _Generator:
                     self.parts.write(frame, self.split, self.batch, *place, totals)
 
 
-class _Alone(_Generator):
+class _Alone(VectorGenerator):
     """Threads that sum a few neighbouring columns each, of all rows, and store them."""
 
     def __init__(self, frame: Frame, capabilities: Capabilities, strip: Strip | None) -> None:

@@ -13,7 +13,16 @@ from typing import Any, NamedTuple, TypeVar
 
 from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.expression import Expression, make, rewrite, topological
-from webgpu_torch_core.ir.kernels import Contraction, Kernel, Operand, Output, Pointwise, RowProgram, Store
+from webgpu_torch_core.ir.kernels import (
+    Contraction,
+    Kernel,
+    Operand,
+    Output,
+    Pointwise,
+    PreparedContraction,
+    RowProgram,
+    Store,
+)
 
 from ..program import Binding, Capabilities, Pass, Piece, Program, Size
 from . import generate
@@ -137,9 +146,9 @@ def resized(kernel: _Kernel, size: _Sizes) -> _Kernel:
     for name in ("row_stores", "stores"):
         if hasattr(kernel, name):
             changes[name] = stores(getattr(kernel, name))
-    if isinstance(kernel, RowProgram):
+    if isinstance(kernel, RowProgram | PreparedContraction):
         changes["reductions"] = tuple([each.replace(value=moved(each.value)) for each in kernel.reductions])
-    elif isinstance(kernel, Contraction):
+    if isinstance(kernel, Contraction):
         changes.update(left=moved(kernel.left), right=moved(kernel.right))
     return kernel.replace(**changes)
 

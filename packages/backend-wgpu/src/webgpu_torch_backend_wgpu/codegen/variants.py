@@ -8,7 +8,17 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from webgpu_torch_core.ir.expression import Expression, topological
-from webgpu_torch_core.ir.kernels import Attention, Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort
+from webgpu_torch_core.ir.kernels import (
+    Attention,
+    Contraction,
+    Kernel,
+    Pointwise,
+    PreparedContraction,
+    RowProgram,
+    Scan,
+    Scatter,
+    Sort,
+)
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..facts import Facts
@@ -21,6 +31,7 @@ from .attention_tile import attention_seconds, attention_tiles
 from .contraction_each import each_seconds, generate_each, has_few_channels
 from .contraction_host import generate_host, host_seconds, host_tiles_of
 from .contraction_matrix import generate_matrix, matrix_seconds, matrix_tiles_of
+from .contraction_prepared import generate_prepared
 from .contraction_tile import generate_tile, tile_seconds, tiles_of
 from .contraction_vector import SKINNY, generate_alone, generate_vector, sums_alone, vector_seconds
 from .module import WORKGROUP
@@ -250,6 +261,9 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
             "a result per thread", _where(lambda k, _: has_few_channels(k) and not _has_few_rows(k)), each_seconds,
             lambda k, c, _: generate_each(k, c),
         ),
+    ],
+    PreparedContraction: [
+        Variant("few rows", _where(lambda *_: True), vector_seconds, lambda k, c, _: generate_prepared(k, c)),
     ],
     Attention: [
         Variant("few rows", few_rows, few_rows_seconds, generate_few_rows),

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from webgpu_torch_core.ir.kernels import Record
+from webgpu_torch_core.ir.records import Record
 
 #: how many integers a command takes, and what it begins with
 WORDS = 6

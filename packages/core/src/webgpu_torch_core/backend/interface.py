@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ir.dtypes import STORED_DTYPES, bfloat16, dtype, float16
-from ..ir.kernels import FORMS, Kernel, Record
+from ..ir.kernels import FORMS, Kernel
+from ..ir.records import Record
 from ..random_streams.drawing import draw
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from typing import Any
 from .dtypes import float32, int32
 from .expression import Expression, cast, substitute, trace
 from .interpreter import Environment, evaluate
-from .kernels import Record
+from .records import Record
 from .scalar import where
 
 

@@ -14,7 +14,18 @@ from typing import Any
 from ..bounded import Bounded
 from .dtypes import float32, float64
 from .expression import Expression, topological
-from .kernels import Attention, Contraction, Pointwise, Product, RowProgram, Scan, Scatter, Sort, Store
+from .kernels import (
+    Attention,
+    Contraction,
+    Pointwise,
+    PreparedContraction,
+    Product,
+    RowProgram,
+    Scan,
+    Scatter,
+    Sort,
+    Store,
+)
 from .layouts import Shape
 from .monoids import Monoid
 from .scalar_math import Real, convert, divide, truncate
@@ -208,7 +219,7 @@ def _contraction(kernel: Contraction, env: Environment, outputs: Sequence[Any]) 
     depth = list(coordinates(kernel.k))
     zeros_m, zeros_n = (0,) * len(kernel.m), (0,) * len(kernel.n)
     for batch in coordinates(kernel.batch):
-        left = {m: [evaluate(kernel.left, batch + m + zeros_n + k, env) for k in depth] for m in coordinates(kernel.m)}
+        left = {m: _left_row(kernel, [batch + m + zeros_n + k for k in depth], env) for m in coordinates(kernel.m)}
         right = {
             n: [evaluate(kernel.right, batch + zeros_m + n + k, env) for k in depth] for n in coordinates(kernel.n)
         }
@@ -216,6 +227,14 @@ def _contraction(kernel: Contraction, env: Environment, outputs: Sequence[Any]) 
             total = sum(map(_multiply, left[m], right[n]))
             env.accumulator = convert(total, kernel.dtype)
             _store(kernel.stores, batch + m + n, env, outputs, kernel)
+
+
+def _left_row(kernel: Contraction, row: Sequence[Shape], env: Environment) -> list[Any]:
+    """Return the elements of a row of the left side, after the reductions that they are computed with."""
+    env.reduced = []
+    for each in kernel.reductions if isinstance(kernel, PreparedContraction) else ():
+        env.reduced.append(reduce_row(each.monoid, [evaluate(each.value, at, env) for at in row]))
+    return [evaluate(kernel.left, at, env) for at in row]
 
 
 def _multiply(a: Any, b: Any) -> Any:

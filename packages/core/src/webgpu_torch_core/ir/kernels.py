@@ -9,73 +9,16 @@ compile the merged ones. Kernels are immutable and hashable, so a compiled kerne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .dtypes import dtype
 from .expression import Expression, topological
 from .layouts import Shape, number_of_elements
+from .records import Record
 from .reindexing import Terms, reindex, reindex_all, reindex_strides
 
 if TYPE_CHECKING:
     from .monoids import Monoid
-
-
-class Record:
-    """An immutable value with named fields, compared and hashed by them (a light dataclass)."""
-
-    __slots__ = ("_hash",)
-    fields: tuple[str, ...] = ()
-    _hash: int
-    _read: ClassVar[Callable[[Record], tuple[Any, ...]]]
-    #: what sets the fields: nothing else can
-    _writes: ClassVar[tuple[Callable[[Record, Any], None], ...]] = ()
-
-    def __init_subclass__(cls) -> None:
-        # Scheduling compares and hashes records all the time: one call reads all fields.
-        if len(cls.fields) > 1:
-            cls._read = attrgetter(*cls.fields)
-        else:
-            cls._read = lambda self: tuple(getattr(self, name) for name in cls.fields)
-        cls._writes = tuple([getattr(cls, name).__set__ for name in cls.fields])
-
-    def __init__(self, *values: Any, **named: Any) -> None:
-        if len(values) != len(self.fields):
-            values += tuple([named.pop(name) for name in self.fields[len(values) :]])
-        if named:
-            raise TypeError(f"{type(self).__name__} has no field {', '.join(named)}; it has {', '.join(self.fields)}")
-        for write, value in zip(self._writes, values, strict=True):
-            write(self, value)
-        _write_hash(self, hash(values))
-
-    def values(self) -> tuple[Any, ...]:
-        """Return the fields in order."""
-        return type(self)._read(self)
-
-    def replace(self, **changes: Any) -> Any:
-        """Return a copy with some fields changed."""
-        return type(self)(*map(changes.get, self.fields, self.values()))
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"{type(self).__name__} is immutable")
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            type(other) is type(self) and self._hash == other._hash and self.values() == other.values()
-        )
-
-    def __repr__(self) -> str:
-        inside = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.fields)
-        return f"{type(self).__name__}({inside})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self.values()
-
-
-_write_hash: Callable[[Record, int], None] = Record.__dict__["_hash"].__set__
 
 
 class Operand(Record):
@@ -305,6 +248,31 @@ class Contraction(Kernel):
 
     def elements(self) -> int:
         return number_of_elements(self.batch + self.m + self.n + self.k)
+
+
+class PreparedContraction(Contraction):
+    """A contraction whose left side takes more than reading: whoever multiplies a row computes all of its elements before.
+
+    ``reductions`` run over ``k`` for every row (``batch``, ``m``) of the left side, in its coordinates. Reduction ``i`` may use
+    ``reduced(j)``, j < i, and ``left`` all of them: a norm before a product is one kernel with it. No device has to run it:
+    the scheduler asks :meth:`~webgpu_torch_core.backend.interface.Device.gains`.
+    """
+
+    fields = (*Contraction.fields, "reductions")
+    __slots__ = ("reductions",)
+    reductions: tuple[Reduction, ...]
+
+    def expressions(self) -> Iterator[Expression]:
+        yield from (each.value for each in self.reductions)
+        yield from super().expressions()
+
+    def map_expressions(self, change: Callable[[Expression], Expression]) -> PreparedContraction:
+        reductions = tuple(Reduction(each.monoid, change(each.value)) for each in self.reductions)
+        return super().map_expressions(change).replace(reductions=reductions)
+
+    def reindexed(self, sizes: Sequence[Shape], terms: Terms) -> PreparedContraction:
+        reductions = tuple(Reduction(each.monoid, reindex(each.value, terms)) for each in self.reductions)
+        return super().reindexed(sizes, terms).replace(reductions=reductions)
 
 
 class Scan(Kernel):

@@ -14,7 +14,7 @@ from typing import Any
 
 from .dtypes import bool_, dtype, int64
 from .expression import Expression, Number, cast, topological, trace
-from .kernels import Record
+from .records import Record
 from .scalar import bitwise_and, bitwise_or, bitwise_xor, equal, exp, is_nan, less, log, maximum, minimum, where
 
 #: the place in the state of an extremum that has seen no element yet

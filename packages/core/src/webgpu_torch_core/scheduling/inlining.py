@@ -12,8 +12,9 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ..ir.expression import Expression, load, load_at, rewrite, topological
-from ..ir.kernels import Attention, Contraction, Kernel, Record
+from ..ir.kernels import Attention, Contraction, Kernel
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
+from ..ir.records import Record
 from ..ir.reindexing import Terms, reindex
 from .domain import groups, schedule_cache, split_dimensions
 from .limits import Limits, kernel_length

@@ -32,6 +32,10 @@ class Limits:
         step_length = self._device.step_length
         return sum([step_length(node.step, node.arguments[-1].dtype) for node in topological(*roots) if node.arguments])
 
+    def gains(self, kernel: Kernel) -> bool:
+        """Return whether the device should run a kernel of a form that not every device has."""
+        return self._device.gains(kernel)
+
     def fits(self, kernel: Kernel) -> bool:
         """Return whether a fused kernel is short enough."""
         return kernel_length(self, kernel) <= self.length

@@ -114,7 +114,8 @@ def _overwritable(kernel: Any, operands: list[int], accesses: dict[int, set[Any]
 def _accesses(kernel: Any) -> dict[int, set[Any]]:
     """Return how each operand is read: (offset, strides) of its loads, None for a computed index or a tile's load."""
     found: dict[int, set[Any]] = {number: set() for number in range(len(kernel.operands))}
-    tiled = (kernel.left, kernel.right) if isinstance(kernel, Contraction) else ()
+    tiled: list[Expression] = [each.value for each in getattr(kernel, "reductions", ())]
+    tiled += (kernel.left, kernel.right) if isinstance(kernel, Contraction) else ()
     for node in topological(*tiled):
         if node.step in ("load", "load_at"):
             found[node.payload[0] if node.step == "load" else node.payload].add(None)

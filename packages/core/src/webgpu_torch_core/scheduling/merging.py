@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ir.expression import Expression, make, rewrite, topological
-from ..ir.kernels import Contraction, Kernel, Pointwise, Record, Reduction, RowProgram, Store
+from ..ir.kernels import Contraction, Kernel, Pointwise, Reduction, RowProgram, Store
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
+from ..ir.records import Record
 from .domain import groups, schedule_cache, split_dimensions, store_domain
 
 Factors = dict[int, Shape]

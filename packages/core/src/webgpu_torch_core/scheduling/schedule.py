@@ -15,7 +15,10 @@ from .inlining import REPORTS, Inliner, bindings, bound_slots
 from .limits import Limits
 from .localizing import Finished, localize, unfused
 from .memory import Scheduled, assign_buffers
+from .preparing import prepared
 
+#: most contractions that each compute one value for themselves: the projections of attention
+MOST_PREPARING = 3
 #: bindings left free by a merger of independent row programs
 ROOM = 3
 
@@ -278,7 +281,42 @@ class _Merger:
             wanted.update(slot for slot in group.initials if slot is not None)
         for group in self.groups:
             _drop_unread(group, wanted)
-        return self.groups
+        return self._prepared(alive)
+
+    def _prepared(self, alive: frozenset[int]) -> list[Group]:
+        """Return the groups without those whose value the contractions that read it compute themselves."""
+        readers: dict[int, list[Group]] = {}
+        for group in (each for each in self.groups if each.outputs):
+            for slot in {*bound_slots(group.kernel), *(each for each in group.initials if each is not None)}:
+                readers.setdefault(slot, []).append(group)
+        return [
+            group
+            for group in self.groups
+            if len(group.outputs) != 1 or group.outputs[0] in alive or not self._put_into(group, readers)
+        ]
+
+    def _put_into(self, group: Group, readers: dict[int, list[Group]]) -> bool:
+        """Have all contractions that read a group's value compute it, if all of them can; return whether they do."""
+        (slot,) = group.outputs
+        mine, known = bound_slots(group.kernel), readers.get(slot, [])
+        if REPORTS in mine or group.initials != (None,) or len(known) > MOST_PREPARING:
+            return False
+        kernels = [prepared(each.kernel, slot, group.kernel) for each in known]
+        for each, kernel in zip(known, kernels, strict=True):
+            if kernel is None or not self.limits.fits(kernel) or not self.limits.gains(kernel):
+                return False
+            if bindings(bound_slots(kernel) | set(each.outputs), self.long) > self.limits.bindings:
+                return False
+        bit = 1 << group.identity
+        for each in self.groups:
+            if each.ancestors & bit:
+                each.ancestors = each.ancestors & ~bit | group.ancestors
+        for each, kernel in zip(known, kernels, strict=True):
+            each.kernel = kernel
+            each.slots |= mine
+            for other in mine:
+                readers.setdefault(other, []).append(each)
+        return True
 
 
 def _drop_unread(group: Group, wanted: set[int]) -> None:

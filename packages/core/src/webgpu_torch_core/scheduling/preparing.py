@@ -1,0 +1,82 @@
+"""Computing a product's left side inside of its kernel: a norm before it, or a gate, as a part of the product.
+
+Products of few rows wait for memory, and what is before them is small: a kernel of its own takes longer to start than every worker
+takes to compute the row that it multiplies.
+"""
+
+from __future__ import annotations
+
+from ..ir.expression import Expression, rewrite, topological
+from ..ir.kernels import Contraction, Kernel, Pointwise, PreparedContraction, Reduction, RowProgram
+from ..ir.layouts import contiguous_strides, number_of_elements
+from ..ir.reindexing import reindex
+from .domain import groups, schedule_cache, split_dimensions
+from .merging import common_refinement, drop_ones, join_names
+
+
+@schedule_cache
+def prepared(consumer: Kernel, slot: int, producer: Kernel) -> PreparedContraction | None:
+    """Return a contraction that computes what its left side loads from a slot; None where it cannot.
+
+    Args:
+        consumer: what loads the slot.
+        slot: where the producer's only output is.
+        producer: a row program or a pointwise kernel.
+    """
+    if type(consumer) is not Contraction or not isinstance(producer, RowProgram | Pointwise):
+        return None
+    if len(producer.stores) != 1 or len(producer.all_stores()) != 1:
+        return None
+    consumer, producer = drop_ones(consumer), drop_ones(producer)
+    load = _only_load(consumer, slot)
+    store, domain = producer.stores[0], tuple(size for group in groups(producer) for size in group)
+    if load is None or store.offset or store.strides != contiguous_strides(domain):
+        return None
+    _, offset, strides = load.payload
+    strides += (0,) * (len(consumer.batch + consumer.m + consumer.n + consumer.k) - len(strides))
+    first, last = len(consumer.batch + consumer.m), len(consumer.batch + consumer.m + consumer.n)
+    rows, whole = consumer.batch + consumer.m, consumer.batch + consumer.m + consumer.k
+    if offset or any(strides[first:last]) or strides[:first] + strides[last:] != contiguous_strides(whole):
+        return None
+    if isinstance(producer, RowProgram) and number_of_elements(rows) != number_of_elements(producer.outer):
+        return None
+    refined = common_refinement(list(whole), list(domain))
+    if refined is None:
+        return None
+    places = [*range(first), *range(last, last + len(consumer.k))]
+    consumer = split_dimensions(consumer, dict(zip(places, refined[0], strict=True)))
+    producer = split_dimensions(producer, dict(enumerate(refined[1])))
+    return _put_inside(consumer, slot, producer)
+
+
+def _only_load(consumer: Contraction, slot: int) -> Expression | None:
+    """Return the load of a slot that a contraction's left side has; None where it, or another part, reads the slot otherwise."""
+    nodes = {node for root in consumer.expressions() for node in topological(root)}
+    found = [node for node in nodes if node.step == "load" and node.payload[0] == slot]
+    if len(found) != 1 or any(node.step == "load_at" and node.payload == slot for node in nodes):
+        return None
+    others = (consumer.right, *(store.value for store in consumer.stores))
+    return None if found[0] in topological(*others) else found[0]
+
+
+def _put_inside(consumer: Contraction, slot: int, producer: RowProgram | Pointwise) -> PreparedContraction:
+    """Return the contraction that computes what it loads from a slot; its dimensions but n are the producer's."""
+    rows, columns = len(consumer.batch + consumer.m), len(consumer.n)
+    terms = tuple(
+        () if rows <= place < rows + columns else ((place if place < rows else place - columns, 1),)
+        for place in range(rows + columns + len(consumer.k))
+    )
+    value = reindex(producer.stores[0].value, terms)
+    reductions = producer.reductions if isinstance(producer, RowProgram) else ()
+
+    def computed(node: Expression, _: tuple[Expression, ...]) -> Expression | None:
+        return value if node.step == "load" and node.payload[0] == slot else None
+
+    changes = {name: getattr(consumer, name) for name in Contraction.fields}
+    changes["name"] = join_names(producer, consumer)
+    changes["left"] = rewrite(consumer.left, computed)
+    changes["reductions"] = tuple([Reduction(each.monoid, reindex(each.value, terms)) for each in reductions])
+    return PreparedContraction(**changes)
+
+
+__all__ = ["prepared"]

@@ -1,0 +1,126 @@
+"""Products of few rows that compute their left side themselves: a norm before them, a gate, as one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+import webgpu_torch as ours
+from contraction_cases import draw
+from hypothesis import strategies as st
+from webgpu_torch_backend_wgpu import device as device_module
+from webgpu_torch_backend_wgpu.codegen import VARIANTS
+from webgpu_torch_backend_wgpu.codegen.contraction_prepared import preparing_pays
+from webgpu_torch_backend_wgpu.program import Capabilities
+from webgpu_torch_core.ir.encodings import ENCODINGS
+from webgpu_torch_core.ir.kernels import PreparedContraction
+from webgpu_torch_core.operations.contraction.encoded_weights import decode_weight, encode_weight, encoded_linear
+from webgpu_torch_core.record.devices import engine_for
+from webgpu_torch_testing import interpret, run_kernel
+
+#: what gives the rows that are multiplied
+BEFORE: dict[str, Callable[..., torch.Tensor]] = {
+    "rms_norm": lambda t, x, y: t.nn.functional.rms_norm(x, x.shape[-1:], y[0], eps=1e-5),
+    "layer_norm": lambda t, x, y: t.nn.functional.layer_norm(x, x.shape[-1:], y[0], eps=1e-5),
+    "softmax": lambda t, x, y: t.softmax(x, -1),
+    "gate": lambda t, x, y: t.nn.functional.silu(x) * y,
+    "greatest": lambda t, x, y: x * (x.abs().amax(-1, keepdim=True) + 1).reciprocal() - y,
+    "joined": lambda t, x, y: t.cat((t.sin(x[:, 2:]), y[:, :2]), -1),
+}
+KINDS = {"float32": (2e-5, 2e-5), "float16": (4e-3, 4e-3), "bfloat16": (3e-2, 3e-2)}
+
+
+@pytest.fixture
+def preparing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PreparedContraction]]:
+    """Have every product of few rows compute its left side that can; tells which did."""
+    used: list[PreparedContraction] = []
+
+    def pays(kernel: PreparedContraction, capabilities: Capabilities) -> bool:
+        facts = capabilities.facts.replace(dispatch=1.0)
+        return preparing_pays(kernel, capabilities.replace(software=False, facts=facts))
+
+    (variant,) = VARIANTS[PreparedContraction]
+
+    def emit(kernel: PreparedContraction, capabilities: Capabilities, plan: object) -> object:
+        used.append(kernel)
+        return variant.emit(kernel, capabilities, plan)
+
+    monkeypatch.setitem(VARIANTS, PreparedContraction, [variant._replace(emit=emit)])  # pyright: ignore
+    monkeypatch.setattr(device_module, "preparing_pays", pays)
+    return used
+
+
+def moved(given: torch.Tensor, kind: str) -> ours.Tensor:
+    return ours.from_numpy(given.numpy()).to("webgpu", getattr(ours, kind))
+
+
+def any_prepared(data: st.DataObject) -> None:
+    kind, before = data.draw(st.sampled_from(sorted(KINDS))), data.draw(st.sampled_from(sorted(BEFORE)))
+    m, n = data.draw(st.integers(1, 8)), data.draw(st.integers(8, 70))
+    k = data.draw(st.integers(64, 200)) * data.draw(st.sampled_from((4, 4, 5)))
+    chance = torch.Generator().manual_seed(data.draw(st.integers(0, 1 << 20)))
+    x, y, w, r = (torch.randn(*size, generator=chance) for size in ((m, k), (m, k), (n, k), (m, n)))
+    transposed = data.draw(st.booleans())
+    theirs, mine = (
+        [each.to(getattr(torch, kind)) for each in (x, y, w, r)],
+        [moved(each, kind) for each in (x, y, w, r)],
+    )
+    if transposed:
+        mine[2] = mine[2].t().contiguous().t()
+    with torch.no_grad(), ours.no_grad():
+        expected = BEFORE[before](torch, *theirs[:2]) @ theirs[2].t() + theirs[3]
+        found = BEFORE[before](ours, *mine[:2]) @ mine[2].t() + mine[3]
+        found = torch.from_numpy(found.float().cpu().numpy())
+    relative, absolute = KINDS[kind]
+    torch.testing.assert_close(found, expected.float(), rtol=relative, atol=absolute * k**0.5)
+
+
+@pytest.mark.usefixtures("webgpu", "preparing")
+@pytest.mark.parametrize("count", [pytest.param(2, id="some"), pytest.param(60, id="many", marks=pytest.mark.slow)])
+def test_any_prepared(count: int) -> None:
+    draw(count, any_prepared)
+
+
+@pytest.mark.usefixtures("webgpu")
+@pytest.mark.parametrize("before", sorted(BEFORE))
+def test_one_kernel_by_its_definition(before: str, preparing: list[PreparedContraction]) -> None:
+    """What comes before a product is a part of it, and means what the interpreter says."""
+    k, n = 268, 11 + sorted(BEFORE).index(before)
+    chance = torch.Generator().manual_seed(n)
+    x, y, w = (torch.randn(*size, generator=chance) for size in ((2, k), (2, k), (n, k)))
+    mine = [moved(each, "float32") for each in (x, y, w)]
+    with ours.no_grad():
+        found = torch.tensor((BEFORE[before](ours, *mine[:2]) @ mine[2].t()).tolist())
+    torch.testing.assert_close(found, BEFORE[before](torch, x, y) @ w.t(), rtol=2e-5, atol=2e-4)
+    kernel = preparing[-1]
+    assert kernel.n == (n,)
+    inputs = [torch.randn(each.numel, generator=chance).tolist() for each in kernel.operands]
+    parameters = [0.5 + number for number in range(len(kernel.parameters))]
+    device = engine_for(ours.device("webgpu")).device
+    (run,), (defined,) = run_kernel(device, kernel, inputs, parameters), interpret(kernel, inputs, parameters)
+    torch.testing.assert_close(torch.tensor(run), torch.tensor(defined), rtol=2e-5, atol=2e-4)
+
+
+@pytest.mark.usefixtures("webgpu")
+@pytest.mark.parametrize("encoding", sorted(ENCODINGS))
+def test_encoded_weights(encoding: str, preparing: list[PreparedContraction]) -> None:
+    """Weights of a few bits are decoded by a product that has normalised its input, too."""
+    chance = torch.Generator().manual_seed(3)
+    x, w = torch.randn(1, 320, generator=chance), torch.randn(24, 320, generator=chance)
+    with ours.no_grad():
+        packed = encode_weight(moved(w, "float32"), encoding, 16, offset=encoding == "uint4")
+        weight = torch.from_numpy(decode_weight(packed[0], packed[1], encoding, offsets=packed[2]).cpu().numpy())
+        given = moved(x, "float32")
+        # What somebody holds is a kernel of its own.
+        rows = ours.nn.functional.rms_norm(given, (320,), eps=1e-6)
+        encoded_linear(rows, packed[0], packed[1], encoding, packed[2]).tolist()
+        assert not preparing
+        del rows
+        found = encoded_linear(
+            ours.nn.functional.rms_norm(given, (320,), eps=1e-6), packed[0], packed[1], encoding, packed[2]
+        )
+        found = torch.from_numpy(found.cpu().numpy())
+    assert preparing[-1].reductions
+    expected = torch.nn.functional.rms_norm(x, (320,), eps=1e-6) @ weight.t()
+    torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-4)
