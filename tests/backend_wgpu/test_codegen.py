@@ -86,7 +86,7 @@ def test_names_are_not_types() -> None:
 
 
 def test_every_step_has_a_spelling() -> None:
-    spelled = set().union(*TABLES.values()) | {"philox"}
+    spelled = set().union(*TABLES.values()) | {"threefry"}
     assert set(STEPS) <= spelled, set(STEPS) - spelled
     assert set(STEPS) - {
         "bitwise_and",
@@ -96,7 +96,7 @@ def test_every_step_has_a_spelling() -> None:
         "shift_left",
         "shift_right",
         "greatest_common_divisor",
-        "philox",
+        "threefry",
     } <= set(FLOAT_STEPS)
 
 

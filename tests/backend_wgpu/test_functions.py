@@ -15,6 +15,7 @@ from webgpu_torch_backend_wgpu.functions.conversion import PACKED_HALVES
 from webgpu_torch_backend_wgpu.gpu.interface import Gpu
 from webgpu_torch_backend_wgpu.gpu.native import NativeRuntime
 from webgpu_torch_backend_wgpu.numerics import evaluate, numerics_table
+from webgpu_torch_core.ir.threefry import threefry4x32
 
 Unary = Callable[[torch.Tensor], torch.Tensor]
 
@@ -506,24 +507,15 @@ def test_emulated_int64_shifts_and_conversions(device: Gpu) -> None:
     assert torch.equal(torch.frombuffer(bytearray(data), dtype=torch.int64), x)
 
 
-def test_philox(device: Gpu) -> None:
-    # The known answers of Random123's test vectors (kat_vectors, philox4x32 10).
-    counters = [(0,) * 4, (0xFFFFFFFF,) * 4, (0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344)]
-    keys = [(0, 0), (0xFFFFFFFF, 0xFFFFFFFF), (0xA4093822, 0x299F31D0)]
-    answers = [
-        (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8),
-        (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD),
-        (0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1),
-    ]
-    inputs = [
-        ("vec4<u32>", b"".join(struct.pack("4I", *counter) for counter in counters)),
-        ("vec2<u32>", b"".join(struct.pack("2I", *key) for key in keys)),
-    ]
-    data = evaluate(device, "wt_philox(a, b)", inputs, "vec4<u32>", ["wt_philox"], 3)
-    assert [struct.unpack_from("4I", data, 16 * k) for k in range(3)] == answers
-    words = torch.tensor([0, -1, 256, 255, -(2**31)], dtype=torch.int32)
-    got = torch.frombuffer(bytearray(run(device, "wt_uniform", words, kinds="u32")), dtype=torch.float32)
-    assert got.tolist() == [0.0, 1 - 2.0**-24, 2.0**-24, 0.0, 0.5]
+def test_threefry(device: Gpu) -> None:
+    chance = torch.Generator().manual_seed(3)
+    words = torch.randint(-(2**31), 2**31, (40, 8), generator=chance).to(torch.int32)
+    inputs = [("vec4<u32>", words[:, part].contiguous().numpy().tobytes()) for part in (slice(4), slice(4, 8))]
+    data = evaluate(device, "wt_threefry(a, b)", inputs, "vec4<u32>", ["wt_threefry"], len(words))
+    for number, row in enumerate(words.tolist()):
+        unsigned = [each & 0xFFFFFFFF for each in row]
+        expected = threefry4x32(tuple(unsigned[:4]), tuple(unsigned[4:]))
+        assert struct.unpack_from("4I", data, 16 * number) == expected
 
 
 def test_prelude_orders_dependencies(device: Gpu) -> None:

@@ -13,7 +13,7 @@ from webgpu_torch_backend_wgpu.codegen import VARIANTS, choose
 from webgpu_torch_backend_wgpu.codegen.scatter import separate
 from webgpu_torch_backend_wgpu.codegen.variants import Variant
 from webgpu_torch_core.ir.kernels import Scatter, Sort
-from webgpu_torch_core.ir.philox import philox4x32
+from webgpu_torch_core.ir.threefry import threefry4x32
 
 
 def _moved(tensor: torch.Tensor) -> ours.Tensor:
@@ -115,16 +115,16 @@ def test_sorted_blocks(length: int) -> None:
 
 @pytest.mark.parametrize("shape", [(32,), (3, 5), (2, 8)])
 def test_stream_of_normal_numbers(shape: tuple[int, ...]) -> None:
-    """Four elements share a Philox block; two of them a radius, of which one takes the cosine and one the sine."""
+    """Four elements share a block of random words; two of them a radius, of which one takes the cosine and one the sine."""
     ours.manual_seed(5)
     draw = ours.randn(shape, device="webgpu")
     found = (draw * 1.0 if len(shape) > 1 else draw).flatten().tolist()
     for place, value in enumerate(found):
-        block = philox4x32((place // 4, 0, 0, 0), (5, 0))
-        first, second = ((block[each] >> 8) / 2**24 for each in (place & 2, (place & 2) + 1))
-        turn = math.sin if place % 2 else math.cos
-        right = math.sqrt(-2.0 * math.log(1.0 - first)) * turn(2.0 * math.pi * second)
-        assert math.isclose(value, right, rel_tol=2e-6, abs_tol=2e-7), place
+        first, second = threefry4x32((place // 4, 0, 0, 0), (5, 0, 0, 0))[place & 2 :][:2]
+        radius = math.sqrt(-2.0 * math.log(first * 2.0**-32 + 2.0**-33))
+        angle = math.pi * (second - 2**32 * (second >> 31)) * 2.0**-32
+        right = radius * (math.sin(angle) if place % 2 else (-1) ** (second & 1) * math.cos(angle))
+        assert math.isclose(value, right, rel_tol=2e-6, abs_tol=2e-7 * radius), place
 
 
 def test_choice_of_ways() -> None:

@@ -32,7 +32,7 @@ STEPS = {
     "not_equal": "n.not_equal({0}, {1})", "less": "n.less({0}, {1})", "less_equal": "n.less_equal({0}, {1})",
     "bitwise_and": "n.bitwise_and({0}, {1})", "bitwise_or": "n.bitwise_or({0}, {1})", "bitwise_xor": "n.bitwise_xor({0}, {1})",
     "bitwise_not": "n.invert({0})", "greatest_common_divisor": "n.gcd({0}, {1})", "shift_left": "r.shift_left({0}, {1})", "shift_right": "r.shift_right({0}, {1})",
-    "select": "r.select({0}, {1}, {2})", "clip": "r.clip({0}, {1}, {2})", "philox": "r.philox({0}, {1}, {2}, {3}, {4}, {5}, {6})",
+    "select": "r.select({0}, {1}, {2})", "clip": "r.clip({0}, {1}, {2})", "threefry": "r.threefry({8}, {0}, {1}, {2}, {3}, {4}, {5}, {6}, {7})",
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from webgpu_torch_core.ir.threefry import INJECTION, PARITY, ROTATIONS, ROUNDS
 
 from . import special
 from .choices import MANY
@@ -201,19 +202,26 @@ def copysign(a: Array, b: Array) -> Array:
     return np.copysign(a, b)
 
 
-def philox(c0: Array, c1: Array, c2: Array, c3: Array, k0: Array, k1: Array, word: Array) -> Array:
-    """Return one word of Philox4x32-10 (Salmon et al., SC'11) for arrays of counters."""
-    mask = np.uint64(0xFFFFFFFF)
-    counter = [np.asarray(each, np.uint64) for each in (c0, c1, c2, c3)]
-    key = [np.asarray(k0, np.uint64), np.asarray(k1, np.uint64)]
-    for _ in range(10):
-        first, second = counter[0] * np.uint64(0xD2511F53), counter[2] * np.uint64(0xCD9E8D57)
-        counter = [
-            (second >> np.uint64(32)) ^ counter[1] ^ key[0], second & mask,
-            (first >> np.uint64(32)) ^ counter[3] ^ key[1], first & mask,
-        ]  # fmt: skip
-        key = [(key[0] + np.uint64(0x9E3779B9)) & mask, (key[1] + np.uint64(0xBB67AE85)) & mask]
-    return np.asarray(np.choose(word, counter), np.uint32)
+def threefry(word: Array, *words: Array) -> Array:
+    """Return one word of Threefry4x32-13 (Salmon et al., SC'11) for four arrays of counters and four of keys."""
+    counter, key = ([np.asarray(each, np.uint32) for each in part] for part in (words[:4], words[4:]))
+    key.append(key[0] ^ key[1] ^ key[2] ^ key[3] ^ np.uint32(PARITY))
+    with np.errstate(over="ignore"):
+        state = [a + b for a, b in zip(counter, key, strict=False)]
+        for number in range(ROUNDS):
+            first, second = ROTATIONS[number % len(ROTATIONS)]
+            a, c = state[0] + state[1], state[2] + state[3]
+            state = [a, _rotated(state[3], second) ^ c, c, _rotated(state[1], first) ^ a]
+            if (number + 1) % INJECTION == 0:
+                times = (number + 1) // INJECTION
+                state = [each + key[(times + place) % 5] for place, each in enumerate(state)]
+                state[3] = state[3] + np.uint32(times)
+    # After an odd number of rounds two words have changed places.
+    return np.asarray(np.choose(word, [state[0], state[3], state[2], state[1]]), np.uint32)
+
+
+def _rotated(words: Array, bits: int) -> Array:
+    return (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
 
 
 def spread(values: Array, shape: tuple[int, ...]) -> Array:

@@ -345,22 +345,21 @@ class PointwiseTests(Conformance):
         )  # fmt: skip
         self.check(kernel, [[0.0, 2.0, -4.0, INF, NAN]], [[-1.0, 0.5, -0.25, 0.0, NAN]])
 
-    def test_philox_and_unsigned_words(self) -> None:
+    def test_random_and_unsigned_words(self) -> None:
         from webgpu_torch_core.ir.expression import make
 
-        words = [constant(0, uint32)] * 4 + [constant(0, uint32)] * 2
-        ones = [constant(2**32 - 1, uint32)] * 6
+        words, ones = [constant(0, uint32)] * 8, [constant(2**32 - 1, uint32)] * 8
         values = [
-            make("philox", (*counter, constant(word, uint32)), None, uint32)
+            make("threefry", (*counter, constant(word, uint32)), None, uint32)
             for counter in (words, ones)
             for word in range(4)
         ]
         kernel = Pointwise(
-            (), outputs(*((int32, 1) for _ in values[: self.words()])), (), "philox", (),
+            (), outputs(*((int32, 1) for _ in values[: self.words()])), (), "threefry", (),
             tuple(write(index, (), value, int32) for index, value in enumerate(values[: self.words()])),
         )  # fmt: skip
         # The known answers of Random123.
-        known = [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8, 0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
+        known = [0x531C7E4F, 0x39491EE5, 0x2C855A92, 0x3D6ABF9A, 0xC4189358, 0x1C9CC83A, 0xD5881C67, 0x6A0A89E0]
         self.check(kernel, [], [[each - 2**32 if each >= 2**31 else each] for each in known[: self.words()]])
 
     def words(self) -> int:

@@ -22,7 +22,7 @@ _DECIDED_BY_NUMBERS = frozenset((
     "shift_right", "minimum", "maximum", "less", "less_equal", "equal", "not_equal", "power", "greatest_common_divisor",
 ))  # fmt: skip
 #: what no driver can know
-_READ = frozenset(("load", "load_at", "philox"))
+_READ = frozenset(("load", "load_at", "threefry"))
 _GUARDED = {"add": "wt_sum", "subtract": "wt_difference", "multiply": "wt_product", "divide": "wt_quotient"}
 
 
@@ -154,7 +154,7 @@ def _leaves(node: Expression) -> set[object]:
     while pending:
         each = pending.pop()
         if each.step in _READ:
-            found.add(each.payload[0] if each.step == "load" else each if each.step == "philox" else each.payload)
+            found.add(each.payload[0] if each.step == "load" else each if each.step == "threefry" else each.payload)
             continue
         if each.step in LEAF_STEPS and each.step != "constant":
             found.add(each)

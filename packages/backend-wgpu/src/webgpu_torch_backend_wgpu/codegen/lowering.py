@@ -21,7 +21,7 @@ from .types import element_type, literal
 CODE = 2
 
 #: steps whose values are read or drawn, not computed from others
-READ = ("load", "load_at", "coordinate", "reduced", "accumulator", "argument", "philox")
+READ = ("load", "load_at", "coordinate", "reduced", "accumulator", "argument", "threefry")
 
 #: what gives the value of a load, load_at (with its index), coordinate, reduced, accumulator or argument
 Leaf = Callable[[Expression, Node | None], Node]
@@ -158,7 +158,7 @@ class Lowering:
             return self.leaf(node, as_index(arguments[0]))
         if step in ("load", "coordinate", "reduced", "accumulator", "argument"):
             return self.leaf(node, None)
-        if step == "philox":
+        if step == "threefry":
             return self._random(*arguments)
         kind = node.arguments[1 if step == "select" else 0].dtype
         scalar = module.type(kind).scalar
@@ -170,7 +170,7 @@ class Lowering:
         *words, which = arguments
         drawn = self.blocks.get(tuple(words))
         if drawn is None:
-            call = Call("wt_philox", (vector("u32", words[:4]), vector("u32", words[4:])), "vec4<u32>")
+            call = Call("wt_threefry", (vector("u32", words[:4]), vector("u32", words[4:])), "vec4<u32>")
             drawn = self.blocks[tuple(words)] = self.module.body.let(self.module.fresh("block"), call)
         return drawn.lane(which.value) if isinstance(which, Number) else drawn[which]
 

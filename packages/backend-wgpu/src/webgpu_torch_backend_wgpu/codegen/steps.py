@@ -147,7 +147,7 @@ def spell(step: str, scalar: str, arguments: Sequence[Node]) -> Node:
 
 def step_length(step: str, scalar: str) -> int:
     """Return how many statements a step on operands of a scalar type becomes, the helpers that it calls written out."""
-    found = "wt_philox" if step == "philox" else TABLES[scalar].get(step)
+    found = "wt_threefry" if step == "threefry" else TABLES[scalar].get(step)
     return printed_length(found) if isinstance(found, str) and found in FUNCTIONS else 1
 
 

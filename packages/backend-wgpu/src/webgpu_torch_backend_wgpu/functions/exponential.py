@@ -64,20 +64,23 @@ fn wt_expm1(x: f32) -> f32 {
 )
 
 define("""
-// (e, f) with x = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)), for a positive finite x (subnormal too).
+// (e, f) with x = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)), for the bits of a positive normal x.
+fn wt_log_normal_parts(bits: u32) -> vec2<f32> {
+  let scale = (bits - 0x3f3504f3u) & 0xff800000u;
+  return vec2<f32>(f32(bitcast<i32>(scale)) * 1.1920928955078125e-7, bitcast<f32>(bits - scale) - 1.0);
+}
+""")
+define("""
+// The same for a positive finite x (subnormal too).
 fn wt_log_parts(x: f32) -> vec2<f32> {
   var bits = bitcast<u32>(x);
-  var exponent = -127;
+  var shift = 0u;
   if (bits < 0x800000u) {
-    let shift = countLeadingZeros(bits) - 8u;
+    // The leading bit goes where an exponent of 1 would stand.
+    shift = countLeadingZeros(bits) - 8u;
     bits <<= shift;
-    exponent -= i32(shift);
-    // The leading bit sits where an exponent of 1 would.
   }
-  bits += 0x3f800000u - 0x3f3504f3u;
-  exponent += i32(bits >> 23u);
-  let significand = bitcast<f32>((bits & 0x7fffffu) + 0x3f3504f3u);
-  return vec2<f32>(f32(exponent), significand - 1.0);
+  return wt_log_normal_parts(bits) - vec2<f32>(f32(shift), 0.0);
 }
 """)
 define("""
@@ -104,8 +107,14 @@ fn wt_log_sum(e: f32, f: f32, c: f32) -> f32 {
 define(
     """
 fn wt_log(x: f32) -> f32 {
-  let parts = wt_log_parts(x);
-  return wt_log_special(x, wt_log_sum(parts.x, parts.y, 0.0));
+  let bits = bitcast<u32>(x);
+  var parts = wt_log_normal_parts(bits);
+  // What is not positive, normal and finite is rare: one test for all of it.
+  if (bits - 0x800000u >= 0x7f000000u) {
+    if (bits == 0u || bits >= 0x7f800000u) { return wt_log_special(x, x); }
+    parts = wt_log_parts(x);
+  }
+  return wt_log_sum(parts.x, parts.y, 0.0);
 }
 """,
     accuracy=2,

@@ -111,7 +111,8 @@ define(
     """
 fn wt_sqrt(x: f32) -> f32 {
   let bits = bitcast<u32>(x);
-  if ((bits << 1u) == 0u || (bits & 0x7fffffffu) >= 0x7f800000u || (bits >> 31u) != 0u) {
+  // Zero, infinity, NaN and what is negative.
+  if (bits - 1u >= 0x7f7fffffu) {
     if ((bits << 1u) == 0u || bits == 0x7f800000u) { return x; }
     return wt_nan();
   }

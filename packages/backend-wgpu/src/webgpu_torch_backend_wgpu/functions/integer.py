@@ -8,6 +8,8 @@ constant: Mesa compares a widened i32 wrongly with one.
 
 from __future__ import annotations
 
+from webgpu_torch_core.ir.threefry import INJECTION, PARITY, ROTATIONS, ROUNDS
+
 from webgpu_torch_backend_wgpu.functions.table import define
 
 _SIGNED = (
@@ -130,18 +132,38 @@ fn wt_pow_u32(x: u32, y: u32) -> u32 {
 }
 """)
 
+
+def _threefry_rounds() -> str:
+    """Return WGSL text of Threefry's rounds, with the key added after every few."""
+    keys, text = ("key.x", "key.y", "key.z", "key.w", "last"), ""
+    for number in range(ROUNDS):
+        first, second = ROTATIONS[number % len(ROTATIONS)]
+        text += f"  state = wt_threefry_round(state, vec2<u32>({first}u, {second}u));\n"
+        if (number + 1) % INJECTION == 0:
+            times = (number + 1) // INJECTION
+            added = ", ".join(keys[(times + each) % len(keys)] for each in range(4))
+            text += f"  state += vec4<u32>({added} + {times}u);\n"
+    return text.rstrip()
+
+
 define("""
-// Philox4x32-10: Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011).
-fn wt_philox(counter: vec4<u32>, key: vec2<u32>) -> vec4<u32> {
-  var state = counter;
-  var round_key = key;
-  for (var step = 0u; step < 10u; step++) {
-    let a = wt_multiply_wide(0xd2511f53u, state.x);
-    let b = wt_multiply_wide(0xcd9e8d57u, state.z);
-    state = vec4<u32>(b.y ^ state.y ^ round_key.x, b.x, a.y ^ state.w ^ round_key.y, a.x);
-    round_key += vec2<u32>(0x9e3779b9u, 0xbb67ae85u);
-  }
-  return state;
+// One round of Threefry4x32: two mixes. The words that they rotate change places, as the next round wants them.
+fn wt_threefry_round(state: vec4<u32>, bits: vec2<u32>) -> vec4<u32> {
+  let sums = state.xz + state.yw;
+  let mixed = ((state.yw << bits) | (state.yw >> (vec2<u32>(32u) - bits))) ^ sums;
+  return vec4<u32>(sums.x, mixed.y, sums.y, mixed.x);
 }
 """)
-define("fn wt_uniform(word: u32) -> f32 { return f32(word >> 8u) * 5.9604644775390625e-8; }")
+define(
+    """
+// Threefry4x32-13: Salmon, Moraes, Dror and Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011).
+fn wt_threefry(counter: vec4<u32>, key: vec4<u32>) -> vec4<u32> {
+  let last = ${PARITY}u ^ key.x ^ key.y ^ key.z ^ key.w;
+  var state = counter + key;
+$ROUNDS
+  return state.xwzy;
+}
+""",
+    PARITY=hex(PARITY),
+    ROUNDS=_threefry_rounds(),
+)

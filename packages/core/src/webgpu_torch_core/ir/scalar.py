@@ -100,6 +100,6 @@ def logical_not(x: Operand) -> Any:
     return equal(x, 0)
 
 
-def philox(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any], word: Operand) -> Any:
-    """Return word 0..3 of Philox4x32-10 at a counter (four uint32) under a key (two uint32)."""
-    return _dispatch("philox", *counter, *key, word)
+def threefry(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any, Any, Any], word: Operand) -> Any:
+    """Return word 0..3 of Threefry4x32-13 at a counter under a key (four uint32 each)."""
+    return _dispatch("threefry", *counter, *key, word)

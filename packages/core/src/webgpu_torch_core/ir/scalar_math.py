@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .dtypes import bfloat16, dtype, float16, float32
-from .philox import philox4x32
+from .threefry import threefry4x32
 
 INFINITY = math.inf
 NAN = math.nan
@@ -346,11 +346,11 @@ def shift_right(a: int, b: int) -> int:
     return a >> b if 0 <= b < 64 else (-1 if a < 0 else 0)
 
 
-def philox_word(*values: int) -> int:
-    """Return word ``values[6]`` of Philox4x32-10 for counter ``values[:4]`` and key ``values[4:6]``."""
+def threefry_word(*values: int) -> int:
+    """Return word ``values[8]`` of Threefry4x32-13 for counter ``values[:4]`` and key ``values[4:8]``."""
 
-    c0, c1, c2, c3, k0, k1, word = values
-    return philox4x32((c0, c1, c2, c3), (k0, k1))[word]
+    c0, c1, c2, c3, k0, k1, k2, k3, word = values
+    return threefry4x32((c0, c1, c2, c3), (k0, k1, k2, k3))[word]
 
 
 def round_to_float16(value: float) -> float:

@@ -136,8 +136,8 @@ step("shift_left", numbers.shift_left)
 step("shift_right", numbers.shift_right)
 step("select", lambda c, a, b: a if c else b, lambda g, r, c, a, b: (None, select(c, g, 0.0), select(c, 0.0, g)))
 
-# One of the four words of Philox4x32-10 (Salmon et al., SC'11): philox(counter0..3, key0, key1, word), all uint32.
-step("philox", numbers.philox_word)
+# One of the four words of Threefry4x32-13 (Salmon et al., SC'11): threefry(counter0..3, key0..3, word), all uint32.
+step("threefry", numbers.threefry_word)
 
 
 def _extremum_gradient(

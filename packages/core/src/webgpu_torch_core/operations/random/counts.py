@@ -69,5 +69,5 @@ def _stream(input: Tensor, generator: Generator | None) -> Any:
     if on_host(input.device):
         return source_generator(generator, input.device).host_stream()
     # A stream of its own for this draw, told by the device's seed and how many draws there were.
-    seed, offset = source_generator(generator, input.device).philox_state(input.numel())
+    seed, offset = source_generator(generator, input.device).next_draw()
     return MersenneTwister((seed + 0x9E3779B97F4A7C15 * (int(offset) + 1)) & 0xFFFFFFFFFFFFFFFF)

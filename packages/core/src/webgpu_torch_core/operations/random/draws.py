@@ -1,4 +1,4 @@
-"""Random numbers: PyTorch's CPU streams on the CPU, counter-based Philox on other devices."""
+"""Random numbers: PyTorch's CPU streams on the CPU, counter-based Threefry on other devices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, float32, int32, int64, uint32
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
-from ...ir.scalar import philox
+from ...ir.scalar import threefry
 from ...random_streams.distributions import require_distribution
 from ...record.context import context
 from ...record.devices import canonical_device, device, engine_for, on_host
@@ -44,10 +44,10 @@ def _position() -> ir.Expression:
 
 
 def _word(number: ir.Expression) -> ir.Expression:
-    """Return a word of the Philox block that four elements share: counter (position / 4, offset), key (seed)."""
+    """Return a word of the Threefry block that four elements share: counter (position / 4), key (seed, offset)."""
     seed, seed_high, offset, offset_high = (ir.parameter(each, uint32) for each in range(4))
-    counter = (_position() >> 2, offset, offset_high, ir.constant(0, uint32))
-    return philox(counter, (seed, seed_high), number)
+    zero = ir.constant(0, uint32)
+    return threefry((_position() >> 2, zero, zero, zero), (seed, seed_high, offset, offset_high), number)
 
 
 def _unit(word: ir.Expression) -> ir.Expression:
@@ -55,34 +55,40 @@ def _unit(word: ir.Expression) -> ir.Expression:
     return ir.cast(word >> 8, float32) * (2.0**-24)
 
 
+def _positive_unit(word: ir.Expression) -> ir.Expression:
+    """Return a word as a float in (0, 1]: all its bits, as far as a float has them, so that small numbers are fine ones."""
+    return ir.cast(word, float32) * (2.0**-32) + 2.0**-33
+
+
 def _standard_normal() -> ir.Expression:
     """Return a normal number by Box and Muller's transform: two elements share a radius, one has its cosine, one its sine."""
     pair = _position() & 2
-    # 1 - u keeps the logarithm's argument away from 0.
-    radius = ir.apply("sqrt", ir.apply("log", 1.0 - _unit(_word(pair))) * -2.0)
-    return radius * _cosine_of_turn(_word(pair + 1) >> 8, (_position() & 1) * 3)
-
-
-def _cosine_of_turn(part: ir.Expression, quarters: ir.Expression) -> ir.Expression:
-    """Return the cosine of ``part / 2**24 + quarters / 4`` turns: the quarter and what is left of it are whole numbers."""
-    moved = part + (1 << 21)
-    nearest = moved >> 22
-    angle = (ir.cast(moved & ((1 << 22) - 1), float32) - float(1 << 21)) * (2.0 * math.pi / (1 << 24))
-    # Polynomials for at most an eighth of a turn, with coefficients fitted for this project.
+    radius = ir.apply("sqrt", ir.apply("log", _positive_unit(_word(pair))) * -2.0)
+    turn = _word(pair + 1)
+    # In quarters of a turn, from -1 to 1: there the cosine is not negative. What the float does not keep of the word is its sign.
+    angle = ir.cast(ir.cast(turn, int32), float32) * (2.0**-31)
     square = angle * angle
-    sine = square * (square * (square * 2.7179399e-06 - 0.00019839295) + 0.008333329) - 0.16666667
-    cosine = square * (square * 2.4429437e-05 - 0.0013887284) + 0.041666646
-    turned = (nearest + quarters) & 3
-    value = ir.select(
-        ir.binary("equal", turned & 1, 0),
-        1.0 - (square * 0.5 - square * square * cosine),
-        angle + angle * square * sine,
-    )
-    return ir.select(ir.binary("equal", (turned + 1) & 2, 0), value, -value)
+    cosine = (1.0 - angle) * (1.0 + angle) * _horner(square, _COSINE)
+    signed = ir.select(ir.binary("equal", turn & 1, 0), cosine, -cosine)
+    return radius * ir.select(ir.binary("equal", _position() & 1, 0), signed, angle * _horner(square, _SINE))
+
+
+def _horner(value: ir.Expression, coefficients: tuple[float, ...]) -> ir.Expression:
+    """Return a polynomial, given by its coefficients, the constant first."""
+    *lower, last = coefficients
+    result = value * last + lower.pop()
+    for each in reversed(lower):
+        result = result * value + each
+    return result
+
+
+#: sin(pi x / 2) / x and cos(pi x / 2) / (1 - x^2) as polynomials of x^2 for x from -1 to 1, fitted for this project
+_SINE = (1.5707963705062866, -0.645963728427887, 0.07968968152999878, -0.004673766437917948, 0.00015148513193707913)
+_COSINE = (1.0, -0.23370049893856049, 0.019968589767813683, -0.0008935100631788373, 2.3588054318679497e-05)
 
 
 @kernel_cache
-def philox_kernel(kind: str, count: int, result: dtype) -> Pointwise:
+def draw_kernel(kind: str, count: int, result: dtype) -> Pointwise:
     """Return the kernel drawing ``count`` numbers: uniform, normal, bernoulli, exponential or integers.
 
     Parameters: seed (low, high), offset (low, high), then two numbers of the distribution.
@@ -93,7 +99,7 @@ def philox_kernel(kind: str, count: int, result: dtype) -> Pointwise:
 
 @kernel_cache
 def _drawn(kind: str, result: dtype) -> tuple[ir.Expression, tuple[dtype, ...]]:
-    """Return what each element of a kernel of :func:`philox_kernel` computes, and the types of its parameters."""
+    """Return what each element of a kernel of :func:`draw_kernel` computes, and the types of its parameters."""
     own = _word(_position() & 3)
     if kind == "integers":
         low, span = ir.parameter(4, uint32), ir.parameter(5, uint32)
@@ -110,23 +116,24 @@ def _drawn(kind: str, result: dtype) -> tuple[ir.Expression, tuple[dtype, ...]]:
         elif kind == "bernoulli":
             value = ir.select(_unit(own) < first, 1.0, 0.0)
         elif kind == "exponential":
-            value = -ir.apply("log", 1.0 - _unit(own)) / first
+            # Never zero, by which others divide.
+            value = -ir.apply("log", ir.binary("minimum", _positive_unit(own), 1.0 - 2.0**-24)) / first
         else:
             value = first + _standard_normal() * second
     return ir.cast(ir.cast(value, compute_dtype(result)), result), types
 
 
-def _philox(
+def _device_draw(
     kind: str, shape: tuple[int, ...], result: dtype, place: device, generator: Generator, numbers: tuple[Any, Any]
 ) -> Tensor:
     count = number_of_elements(shape)
-    kernel, parameters = philox_kernel(kind, count, result), (*philox_parameters(generator, count), *numbers)
+    kernel, parameters = draw_kernel(kind, count, result), (*_stream_parameters(generator), *numbers)
     return record_on(engine_for(place), place, kernel, (), parameters, (contiguous_layout(shape),))
 
 
-def philox_parameters(generator: Generator, count: int) -> tuple[int, int, int, int]:
-    """Return seed and offset, low words first, for drawing ``count`` numbers, and advance the generator by them."""
-    seed, offset = generator.philox_state(count)
+def _stream_parameters(generator: Generator) -> tuple[int, int, int, int]:
+    """Return seed and offset of the next draw, low words first, and advance the generator by it."""
+    seed, offset = generator.next_draw()
     return seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF, offset & 0xFFFFFFFF, 0
 
 
@@ -162,7 +169,7 @@ def draw(
         return complex_alias(draw(kind, (*shape, 2), result.to_real(), place, generator, first, second))
     source = source_generator(generator, place)
     if not on_host(place):
-        return _philox(kind, shape, result, place, source, (first, second))
+        return _device_draw(kind, shape, result, place, source, (first, second))
     return host_draw(kind, shape, result, place, source, first, second)
 
 
@@ -274,7 +281,7 @@ def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: de
         return from_bytes(data, shape, kind, place)
     if high - low > 0xFFFFFFFF or not -(1 << 31) <= low < 1 << 31:
         raise RuntimeError(f"randint on {place} takes ranges within 32 bits, got [{low}, {high})")
-    return _philox("integers", shape, kind, place, source, (low & 0xFFFFFFFF, high - low))
+    return _device_draw("integers", shape, kind, place, source, (low & 0xFFFFFFFF, high - low))
 
 
 @operation("random", method=False)

@@ -12,7 +12,7 @@ from ..creation.factories import from_bytes
 
 
 class Generator:
-    """A stream of random numbers: PyTorch's mt19937 on the CPU, Philox (seed and offset) elsewhere."""
+    """A stream of random numbers: PyTorch's mt19937 on the CPU, Threefry (seed and offset) elsewhere."""
 
     #: replays move it on
     _same_in_recordings = True
@@ -61,9 +61,8 @@ class Generator:
         self.set_state(state.get_state())
         return self
 
-    def philox_state(self, count: int) -> tuple[int, int]:
-        """Return (seed, offset) for the next ``count`` draws and move on."""
-        del count
+    def next_draw(self) -> tuple[int, int]:
+        """Return (seed, offset) of the next draw and move on."""
         offset = self._offset
         self._offset += 1
         if context.capture is not None:
