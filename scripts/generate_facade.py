@@ -105,6 +105,7 @@ newaxis = None
 globals().update(_FOREACH)
 
 if _TYPE_CHECKING:
+    from . import export as export
     from . import fx as fx
     from . import multiprocessing as multiprocessing
     from . import profiler as profiler
@@ -112,7 +113,7 @@ if _TYPE_CHECKING:
     from . import testing as testing
     from . import web as web
 else:
-    __getattr__ = _lazily(__name__, "fx", "multiprocessing", "profiler", "quasirandom", "testing", "web")
+    __getattr__ = _lazily(__name__, "export", "fx", "multiprocessing", "profiler", "quasirandom", "testing", "web")
 """
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {

@@ -79,6 +79,8 @@ NAMESPACES = _namespaces(
     ("torch.special", "Special functions."),
     ("torch.signal", "Windows of signals.", ("webgpu_torch.signal.windows",)),
     ("torch.sparse", "Tensors of which only the elements that are not zero are kept."),
+    ("torch.export", "Modules as graphs of operations, saved in PyTorch's archives and run elsewhere.",
+     ("webgpu_torch.export", "webgpu_torch.export.graph_signature")),
     ("torch.quasirandom", "Points that fill a cube evenly."),
     ("torch.masked", "Reductions of what a mask shows."),
     ("torch.func", "Transforms of functions: gradients, Jacobians, mapping over batches."),

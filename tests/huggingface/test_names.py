@@ -118,13 +118,12 @@ def test_stand_ins_are_what_they_stand_for(run_code: Callable[..., str]) -> None
     class Begun(torch.package.PackageExporter):
         def __init__(self):
             super().__init__(None)
-    refused(lambda: torch.export.export(torch.nn.ReLU(), ()), "export", "torch.compile")
+    refused(torch.export.draft_export, "draft_export", "torch.export.export")
     refused(torch.package.PackageImporter, "PackageImporter")
     refused(Mine, "PackageImporter")
     refused(Begun, "PackageExporter")
     refused(torch.zeros(2).to_mkldnn, "torch.Tensor.to_mkldnn")
     refused(torch.ops.aten._cudnn_rnn.default, "_cudnn_rnn")
-    refused(torch.onnx.export, "torch.onnx.export", "torch.save or safetensors")
     """
     run_code(INSTALL + textwrap.dedent(code))
 

@@ -13,7 +13,7 @@ import torch
 def annotated(program: torch.export.ExportedProgram, node: torch.fx.Node | None = None) -> torch.export.Dim: ...
 assert torch.export.ExportedProgram.__module__ == "torch.export.exported_program"
 assert not isinstance(torch.nn.Linear(1, 1), torch.fx.GraphModule) and not torch.onnx.is_in_onnx_export()
-for missing in (torch.export.export, torch.jit.trace, torch.onnx.export, torch.hub.load):
+for missing in (torch.jit.trace, torch.hub.load):
     try:
         missing(None)
     except NotImplementedError as error:

@@ -13,7 +13,10 @@ _SPARSE = "use torch.sparse_coo_tensor, sparse_csr_tensor and Tensor.to_sparse, 
 _NESTED = "pad to one length and give a mask, as torch.nn.utils.rnn.pad_sequence does"
 _QUANTIZED = "quantise weights with webgpu_torch's encodings, or compute in torch.float16"
 _GPU = "use device='webgpu' and torch.webgpu, which reach the GPU through WebGPU"
-_ONNX = "export from PyTorch itself: weights move there with torch.save or safetensors"
+_EXPORT = (
+    "use torch.export.export, save and load, which are here, or torch.compile, which captures what a function computes"
+)
+_ONNX = "use torch.onnx.export, which writes operations of opset 20"
 _PUBLIC = "use the public function or class that it stands behind in PyTorch"
 
 ADVICE = {
@@ -22,7 +25,7 @@ ADVICE = {
     "torch._C._distributed": _DISTRIBUTED,
     "torch._C._jit": _SCRIPT,
     "torch._dynamo": _COMPILE,
-    "torch._export": _COMPILE,
+    "torch._export": _EXPORT,
     "torch._functorch": "use torch.func",
     "torch._higher_order_ops": _COMPILE,
     "torch._inductor": _COMPILE,
@@ -35,7 +38,7 @@ ADVICE = {
     "torch.cuda": _GPU,
     "torch.distributed": _DISTRIBUTED,
     "torch.distributions": "use another distribution of torch.distributions, or torch's own random functions",
-    "torch.export": _COMPILE,
+    "torch.export": _EXPORT,
     "torch.fft": "use the other functions of torch.fft",
     "torch.fx": "use torch.fx.symbolic_trace, Graph, GraphModule, Interpreter and replace_pattern, which are here",
     "torch.jit": _SCRIPT,

@@ -741,6 +741,7 @@ newaxis = None
 globals().update(_FOREACH)
 
 if _TYPE_CHECKING:
+    from . import export as export
     from . import fx as fx
     from . import multiprocessing as multiprocessing
     from . import profiler as profiler
@@ -748,4 +749,4 @@ if _TYPE_CHECKING:
     from . import testing as testing
     from . import web as web
 else:
-    __getattr__ = _lazily(__name__, "fx", "multiprocessing", "profiler", "quasirandom", "testing", "web")
+    __getattr__ = _lazily(__name__, "export", "fx", "multiprocessing", "profiler", "quasirandom", "testing", "web")

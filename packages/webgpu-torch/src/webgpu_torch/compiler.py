@@ -18,9 +18,13 @@ def is_dynamo_compiling() -> bool:
     return False
 
 
+#: one for each export that is under way
+_exporting: list[bool] = []
+
+
 def is_exporting() -> bool:
-    """Return False: there is no export."""
-    return False
+    """Return whether a module is being called to export it."""
+    return bool(_exporting)
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:

@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable
 from typing import TypeAlias
 
+from webgpu_torch._ops import OpOverload, OpOverloadPacket
 from webgpu_torch_core.dispatch.overrides import PATHS
 
 #: how Python writes what the operator module calls by name
@@ -103,6 +104,8 @@ def torch_path(value: object) -> str | None:
     """Return where PyTorch's API has a function or class, ``torch.nn.functional.relu`` for instance; None if it has not."""
     if isinstance(value, types.FunctionType) and value in PATHS:
         return PATHS[value]
+    if isinstance(value, OpOverload | OpOverloadPacket):
+        return f"torch.ops.{value}" if value.namespace == "aten" else None
     name, module = getattr(value, "__name__", None), getattr(value, "__module__", None)
     if not isinstance(name, str) or not isinstance(module, str):
         return None

@@ -103,6 +103,17 @@ def _getitem(input: Value, index: Value) -> Value:
     """Return the parts of a tensor by numbers, slices, new dimensions, and tensors for the rest."""
     from .implementations import operation
 
+    result, positions = index_parts(input, index)
+    packet: Value = operation("index")
+    if positions:
+        return packet.Tensor(result, positions)
+    return result.view(result.shape) if result is input else result
+
+
+def index_parts(input: Value, index: Value) -> tuple[Value, list[Value]]:
+    """Return the view that numbers, slices and new dimensions of an index give, and the tensors for the rest, by dimension."""
+    from .implementations import operation
+
     parts = list(index) if isinstance(index, tuple) else [index]
     taken = sum(1 if not isinstance(each, Tensor) or each.dtype is not torch.bool else each.dim() for each in parts
                 if each is not None and each is not Ellipsis)  # fmt: skip
@@ -110,7 +121,6 @@ def _getitem(input: Value, index: Value) -> Value:
         parts.append(Ellipsis)
     place = next(number for number, each in enumerate(parts) if each is Ellipsis)
     parts[place : place + 1] = [slice(None)] * (input.dim() - taken)
-    packets: Value = {name: operation(name) for name in ("slice", "index")}
     dim, positions, result = 0, [], input
     for each in parts:
         if each is None:
@@ -118,8 +128,9 @@ def _getitem(input: Value, index: Value) -> Value:
             positions.append(None)
         elif isinstance(each, slice):
             if each != slice(None):
+                packet: Value = operation("slice")
                 step = 1 if each.step is None else each.step
-                result = packets["slice"].Tensor(result, dim, each.start, each.stop, *([step] if step != 1 else []))
+                result = packet.Tensor(result, dim, each.start, each.stop, *([step] if step != 1 else []))
             positions.append(None)
         elif isinstance(each, int) and not isinstance(each, bool):
             result = result.select(dim, each)
@@ -132,13 +143,7 @@ def _getitem(input: Value, index: Value) -> Value:
         dim += 1
     while positions and positions[-1] is None:
         positions.pop()
-    return (
-        packets["index"].Tensor(result, positions)
-        if positions
-        else result.view(result.shape)
-        if result is input
-        else result
-    )
+    return result, positions
 
 
 def _written(input: Value, index: Value, value: Value) -> Value:

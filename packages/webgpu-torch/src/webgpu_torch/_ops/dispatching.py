@@ -11,14 +11,14 @@ from webgpu_torch_core.operations import return_types
 from webgpu_torch_core.record.grad_mode import recording
 from webgpu_torch_core.tensors.pytree import tree_leaves
 
-from . import overloads
+from . import correspondences, overloads
 from .decompositions import DECOMPOSITIONS, PROPERTIES
 from .gradients import recorder
 from .implementations import operation, own_operation
 from .overloads import OpOverload
 
 #: what tensors are asked that is no operation on their elements
-_READS = frozenset((
+READS = frozenset((
     "size", "stride", "dim", "ndimension", "numel", "nelement", "element_size", "is_contiguous", "is_floating_point",
     "is_complex", "is_signed", "storage_offset", "is_inference", "data_ptr", "const_data_ptr", "requires_grad_",
     "retain_grad", "register_hook", "register_post_accumulate_grad_hook", "backward", "get_device", "dense_dim",
@@ -58,7 +58,7 @@ def answer(call: Value, function: Callable[..., Value], args: tuple[Value, ...],
             else UNANSWERED
         )
     name = path.rpartition(".")[2]
-    if name in _READS or path.startswith(("torch.autograd", "torch.func")):
+    if name in READS or path.startswith(("torch.autograd", "torch.func")):
         return UNANSWERED
     found = holders(tree_leaves((args, kwargs)))
     if not found and not dispatch_modes():
@@ -68,9 +68,7 @@ def answer(call: Value, function: Callable[..., Value], args: tuple[Value, ...],
     compose = DECOMPOSITIONS.get(name) if path.count(".") < 3 or "Tensor" in path or "functional" in path else None
     if compose is not None and "out" not in kwargs:
         return compose(*args, **kwargs)
-    space = path.split(".")[1]
-    packet = operation(f"{space}_{name}" if space in _PREFIXED else _OPERATORS.get(name, name))
-    matched = packet.find(args, kwargs) if packet is not None else None
+    matched = meaning(path, args, kwargs)
     if matched is None:
         if not found and not _has_tensors(args, kwargs):
             return UNANSWERED
@@ -79,6 +77,18 @@ def answer(call: Value, function: Callable[..., Value], args: tuple[Value, ...],
     if "out" in kwargs and kwargs["out"] is not None:
         return kwargs["out"]
     return _named(name, result) if type(result) in (tuple, list) else result
+
+
+def meaning(
+    path: str, args: tuple[Value, ...], kwargs: dict[str, Value]
+) -> tuple[OpOverload, tuple[Value, ...], dict[str, Value]] | None:
+    """Return the overload that a call of a public function means, with its arguments; None if it is none of PyTorch's."""
+    space, _, name = path.removeprefix("torch.").rpartition(".")
+    called = correspondences.called(name, args, kwargs) if space == "nn.functional" else None
+    if called is not None:
+        name, args, kwargs = called[0], (), called[1]
+    packet = operation(f"{space}_{name}" if space in _PREFIXED else _OPERATORS.get(name, name))
+    return None if packet is None else packet.find(args, kwargs)
 
 
 def _has_tensors(args: Value, kwargs: Value) -> bool:

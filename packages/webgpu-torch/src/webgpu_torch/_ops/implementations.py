@@ -8,14 +8,16 @@ from collections.abc import Callable, Sequence
 from webgpu_torch_core import Tensor, float32
 from webgpu_torch_core.dispatch.torch_dispatch import Value
 
+from .correspondences import computing
 from .overloads import OpOverloadPacket
+from .schemas import schemas_of
 
 #: how PyTorch names operations of namespaces
 _PREFIXES = ("special", "linalg", "fft")
 #: operations that have another name here
 _OTHER_NAMES = {
     "_local_scalar_dense": "item", "_unsafe_view": "view", "lift_fresh": "view_as", "lift": "view_as",
-    "cross_entropy_loss": "cross_entropy", "_reshape_alias": "as_strided", "_conj": "conj",
+    "_reshape_alias": "as_strided", "_conj": "conj",
 }  # fmt: skip
 
 
@@ -73,7 +75,13 @@ def _alias(input: Value) -> Tensor:
     return input.view(input.shape)
 
 
+def _sym_size(input: Value, dim: int) -> int:
+    """Return the size of a dimension."""
+    return input.shape[dim]
+
+
 _OWN: dict[str, Callable[..., object]] = {
+    "sym_size": _sym_size,
     "slice": _slice, "_to_copy": _to_copy, "index": _index, "index_put": _index_put, "index_put_": _index_put_,
     "_softmax": _softmax, "_log_softmax": _log_softmax, "alias": _alias, "lift_fresh": _alias, "lift": _alias,
 }  # fmt: skip
@@ -100,7 +108,7 @@ def _found(name: str) -> Callable[..., object] | None:
 @functools.cache
 def operation(name: str) -> OpOverloadPacket | None:
     """Return an operation of ``torch.ops.aten``; None if this library has no function of the name."""
-    function = _OWN.get(name) or _found(_OTHER_NAMES.get(name, name))
+    function = _OWN.get(name) or computing(name, schemas_of(name)) or _found(_OTHER_NAMES.get(name, name))
     return None if function is None else OpOverloadPacket(name, function)
 
 

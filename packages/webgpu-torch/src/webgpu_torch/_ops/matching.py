@@ -75,8 +75,9 @@ def match(
 
     Arguments that have their default value are left out, but for positional ones before others.
     """
-    given = {_OTHER_NAMES.get(name, name): value for name, value in kwargs.items()}
     for schema in schemas:
+        names = {each.name for each in schema.arguments}
+        given = {name if name in names else _OTHER_NAMES.get(name, name): value for name, value in kwargs.items()}
         bound = _bind(schema, args, given)
         if bound is not None:
             return schema, *_canonical(schema, bound)
@@ -89,7 +90,7 @@ def _bind(schema: FunctionSchema, args: Sequence[Value], given: dict[str, Value]
     positional = [each for each in arguments if not each.kwarg_only]
     values: Sequence[Value] = args
     # Sizes and dimensions of methods may be given one by one.
-    lists = [place for place, each in enumerate(positional[:2]) if each.type in ("int[]", "int[]?")]
+    lists = [place for place, each in enumerate(positional[:2]) if each.type in ("int[]", "int[]?") and not each.sized]
     for place in lists[:1]:
         if len(args) > place and all(_is_int(each) for each in args[place:]):
             values = (*args[:place], list(args[place:]))
@@ -111,6 +112,10 @@ def _bind(schema: FunctionSchema, args: Sequence[Value], given: dict[str, Value]
             continue
         else:
             return None
+        if value is None and argument.optional and not argument.type.endswith("?"):
+            # Functions written in Python say so where the operation has a default of another type.
+            bound.append(argument.default_value)
+            continue
         value = _taken(argument, value, place > 0 and name in _NUMBERS_AS_TENSORS)
         if value is _ABSENT:
             return None
