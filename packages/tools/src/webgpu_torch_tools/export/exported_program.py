@@ -17,8 +17,6 @@ from webgpu_torch_tools.fx.graph_module import _assign_attr
 
 from .graph_signature import ConstantArgument, ExportGraphSignature, InputKind, InputSpec
 
-__all__ = ["ExportedProgram", "ModuleCallEntry", "ModuleCallSignature"]
-
 Value: TypeAlias = Any
 
 
