@@ -27,7 +27,7 @@ KINDS = (torch.float32, torch.float16, torch.int64, torch.uint8, torch.bool)
 
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
-    strategies.lists(strategies.sampled_from([1, 3, 4, 64, 256]), min_size=1, max_size=3),
+    strategies.lists(strategies.sampled_from([1, 3, 4, 17, 64, 256]), min_size=1, max_size=3),
     strategies.sampled_from(KINDS),
     strategies.sampled_from([0.0, 0.3, 1.0]),
     strategies.booleans(),

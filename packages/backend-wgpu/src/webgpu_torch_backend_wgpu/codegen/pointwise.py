@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from webgpu_torch_core.ir.dtypes import float16
-from webgpu_torch_core.ir.expression import topological
+from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import Pointwise
 from webgpu_torch_core.ir.layouts import number_of_elements
 
@@ -14,6 +16,8 @@ from .module import LINEAR_GROUP, THREAD, Module, split_index
 
 #: most nodes of all lanes together that are written out for more than four lanes
 MOST_NODES = 800
+#: reads that wait for each other from which on elements are for threads of their own, which wait at once: lanes would take turns
+SEARCH = 4
 #: elements per thread of kernels whose accesses do not align, and from how many elements on
 APART = 4
 SEVERAL = 1 << 15
@@ -89,7 +93,8 @@ def generate_apart(kernel: Pointwise, capabilities: Capabilities) -> Program:
 
 def pays_apart(kernel: Pointwise) -> bool:
     """Return whether a kernel is large enough, and its text small enough, for several elements per thread."""
-    return kernel.elements() >= SEVERAL and len(topological(*kernel.expressions())) * (APART + 1) <= MOST_NODES
+    nodes = topological(*kernel.expressions())
+    return kernel.elements() >= SEVERAL and _waits(nodes) < SEARCH and len(nodes) * (APART + 1) <= MOST_NODES
 
 
 def rounds_of(kernel: Pointwise, capabilities: Capabilities, lanes: int) -> int:
@@ -104,15 +109,23 @@ def lanes_of(kernel: Pointwise, half: bool) -> int:
 
     Native halves (``half``) go by fours.
     """
-    if not kernel.shape:
-        return 1
     nodes = topological(*kernel.expressions())
+    if not kernel.shape or _waits(nodes) >= SEARCH:
+        return 1
     dtypes = [node.dtype for node in nodes if node.step == "load"]
     dtypes += [kernel.outputs[store.output].dtype for store in kernel.stores]
     most = LANES if half and float16 in dtypes else max(16 // max(each.itemsize for each in dtypes), LANES)
     # Every lane is written out: long expressions stay at four.
     choices = (most, LANES) if len(nodes) * most <= MOST_NODES else (LANES,)
     return next((lanes for lanes in choices if _fits(kernel, lanes)), 1)
+
+
+def _waits(nodes: Sequence[Expression]) -> int:
+    """Return how many reads, of a series in which the place of each depends on the one before, an element waits for."""
+    depth: dict[Expression, int] = {}
+    for node in nodes:
+        depth[node] = max((depth[each] for each in node.arguments), default=0) + (node.step == "load_at")
+    return max(depth.values(), default=0)
 
 
 def _fits(kernel: Pointwise, lanes: int) -> bool:

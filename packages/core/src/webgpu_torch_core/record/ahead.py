@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 #: seconds of the device's work that are handed over first: more than handing over takes the host. Each part that follows
 #: may be twice as long as the one before it, as the device has enough to do meanwhile
-FIRST = 1e-4
+FIRST = 2e-4
 
 
 class Trace:

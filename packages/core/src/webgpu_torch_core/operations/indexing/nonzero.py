@@ -6,19 +6,22 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir import expression as ir
-from ...ir.dtypes import bool_, int32, int64
-from ...ir.layouts import broadcast_shapes, contiguous_strides, layout
+from ...ir.dtypes import bool_, dtype, float32, int32, int64, uint32
+from ...ir.kernels import Operand, Output, Pointwise, Reduction, RowProgram, Store
+from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, layout
+from ...ir.monoids import monoid
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach_zeros, check_apart, needs_gradient, no_view, row_major
+from ..common import attach_zeros, check_apart, kernel_cache, needs_gradient, no_view, record, row_major
 from ..creation.factories import arange
+from ..creation.strided import constant_pad_nd
 from ..elementwise.overloads import where
 from ..host_algorithms import has_algorithm, host_call
 from ..in_place.writing import check_distinct
 from ..movement.joining import cat, stack
 from ..movement.splitting import unbind
 from ..outputs import into
-from .gathering import scatter_elements, take_positions
+from .gathering import take_positions
 from .index_checks import positions_inside
 
 
@@ -62,11 +65,9 @@ def coordinates(positions: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
 def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, Tensor]:
     """Return flat positions of the elements that are not zero, in order, and how many there are.
 
-    A running count says where each one goes. ``size`` asks for so many: then nothing waits for the data, and what there is not
-    is zero.
+    ``size`` asks for so many: then nothing waits for the data, and what there is not is zero.
     """
-
-    flags = (input.detach() if input.dtype is bool_ else input.detach() != 0).reshape(-1)
+    flags = _flags(input)
     if flags.numel() == 0:
         return input.new_zeros((size or 0,), dtype=int64), input.new_zeros((), dtype=int64)
     if has_algorithm(flags, "nonzero"):
@@ -74,11 +75,11 @@ def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, T
         total = places.new_full((), places.numel())
         missing = 0 if size is None else size - places.numel()
         return (cat([places, places.new_zeros((missing,))]) if missing > 0 else places[:size]), total
-    inside, totals, total = _running_count(flags)
-    length = flags.numel()
-    count = int(total.item()) if size is None else min(size, length)
-    # Not before the count is read: so it is part of the kernel that writes.
-    places = _places(flags.new_empty((length,), dtype=inside.dtype), flags, inside, totals, total)[:count].to(int64)
+    words, running, total = _counted(flags)
+    count = int(total.item()) if size is None else min(size, flags.numel())
+    if count == 0:
+        return input.new_zeros((size or 0,), dtype=int64), total
+    places = _picked(words, running, None, count)
     if size is None:
         return places, total
     places = where(arange(count, device=input.device) < total, places, 0)
@@ -87,78 +88,120 @@ def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, T
 
 def chooses(input: Tensor, mask: Tensor) -> bool:
     """Return whether :func:`chosen_elements` may take elements by a mask."""
-    plain = not (needs_gradient(input) or input.dtype.is_complex)
+    plain = not (needs_gradient(input) or input.dtype.is_complex or has_algorithm(input, "nonzero"))
     return plain and input.numel() > 0 and input._layout.shape == mask._layout.shape and input.device == mask.device
 
 
 def chosen_elements(input: Tensor, mask: Tensor) -> Tensor:
     """Return the elements where a mask of the same shape holds, in order, without a gradient.
 
-    Their positions are stored nowhere: each element goes to its place at once.
+    Their positions are stored nowhere: who writes an element looks for it.
     """
-    length = input.numel()
-    flags = (mask.detach() if mask.dtype is bool_ else mask.detach() != 0).reshape(-1)
-    inside, totals, total = _running_count(flags)
+    flags = _flags(mask)
+    words, running, total = _counted(flags)
     count = int(total.item())
-    values = input.detach().reshape(-1)
-    found = _gathered(values.new_empty((length,)), values, flags, inside, totals, total)
-    if length >= _LARGE:
+    if count == 0:
+        return input.new_empty((0,))
+    found = _picked(words, running, input.detach().reshape(-1), count)
+    if flags.numel() >= _LARGE:
         # The device need not wait until more is recorded: it has nothing to do, as the count has just been read.
         found._storage.value.engine.flush()
-    return found if count == length else found[:count].clone()
+    return found
+
+
+def _flags(input: Tensor) -> Tensor:
+    """Return whether elements are not zero, in a line."""
+    return (input.detach() if input.dtype is bool_ else input.detach() != 0).reshape(-1)
 
 
 @remembered
-def _places(room: Tensor, flags: Tensor, inside: Tensor, totals: Tensor, total: Tensor) -> Tensor:
-    """Return the positions of the elements that are not zero, in order, and behind them anything; ``room`` is overwritten."""
-    numbers = arange(flags.numel(), dtype=inside.dtype, device=flags.device)
-    return _compacted(room, flags, inside, totals, total, numbers)
+def _counted(flags: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return flags as words of 16 bits, the first the lowest; how many hold up to the end of each word; and how many in all.
 
-
-@remembered
-def _gathered(
-    room: Tensor, values: Tensor, flags: Tensor, inside: Tensor, totals: Tensor, total: Tensor
-) -> Tensor:  # fmt: skip
-    """Return the values whose flags hold, in order, and behind them anything; ``room`` is overwritten."""
-    return _compacted(room, flags, inside, totals, total, values)
-
-
-def _compacted(
-    room: Tensor, flags: Tensor, inside: Tensor, totals: Tensor, total: Tensor, values: Tensor
-) -> Tensor:  # fmt: skip
-    """Write each value whose flag holds to the place that running counts say.
-
-    The values of the others go anywhere behind them, to few places, which are not worth any memory's time.
+    Words and what is counted in them come from one reading of the flags and one sum, which floats hold exactly: each flag adds
+    its bit, and one above the bits. The rest is a sixteenth as long.
     """
-    kind, shape = inside.dtype, inside._layout.shape
-    running = inside + (totals - inside[:, -1]).unsqueeze(1)
-    others = arange(flags.numel(), dtype=kind, device=flags.device).reshape(shape) - running
-    slots = where(flags.reshape(shape), running - 1, (others & (_SPREAD - 1)) + total.to(kind))
-    lines = values.reshape(shape)
-    index, value = (
-        ir.load(number, each._layout.offset, each._layout.strides, each.dtype)
-        for number, each in enumerate((slots, lines), 1)
-    )
-    return scatter_elements(room, (), shape, index, value, None, (slots, lines), "compact")
+    length = flags.numel()
+    if length % _BITS:
+        flags = constant_pad_nd(flags, (0, _BITS - length % _BITS))
+    kernel = _counting_kernel(flags._layout, flags._storage.value.numel)
+    words = record(kernel, (flags,), (), ((flags.numel() // _BITS,),))
+    running = (words.to(int32) >> _BITS).cumsum(0, dtype=_kind_of(length))
+    return words, running, running[-1].to(int64)
 
 
-@remembered
-def _running_count(flags: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return how many flags hold in a line up to each place [lines, length], in the lines up to each [lines], and in all."""
-    length, kind = flags.numel(), int32 if flags.numel() < 1 << 31 else int64
-    line = _LINE
-    while length % line:
-        line //= 2
-    inside = flags.reshape(-1, line if line >= _SHORT else length).cumsum(1, dtype=kind)
-    lines = inside[:, -1]
-    totals = lines.cumsum(0, dtype=kind)
-    return inside, totals, totals[-1].to(int64)
+@kernel_cache
+def _counting_kernel(flags: Layout, numel: int) -> RowProgram:
+    """Return the kernel that makes the words of :func:`_counted` of whole words of flags."""
+    count, (stride,) = flags.numel // _BITS, flags.strides
+    flag = ir.load(0, flags.offset, (stride * _BITS, stride), bool_)
+    own = ir.cast(ir.binary("shift_left", ir.constant(1, int32), ir.cast(ir.coordinate(1), int32)), float32)
+    combined = monoid("sum", float32)
+    reduction = Reduction(combined, ir.select(flag, own + float(1 << _BITS), 0.0))
+    return RowProgram(
+        (Operand(bool_, numel),), (Output(float32, count, None),), (), "count", (count,), (_BITS,),
+        (reduction,), (Store(0, 0, (1,), ir.reduced(0, float32)),), (),
+    )  # fmt: skip
 
 
-#: most and fewest elements that are counted as a line of many
-_LINE, _SHORT = 4096, 256
-#: elements from which on handing work over pays; among how many places (a power of two) what nobody wants is spread
-_LARGE, _SPREAD = 1 << 20, 1 << 16
+def _kind_of(length: int) -> dtype:
+    """Return the type in which positions in a line of so many elements are computed."""
+    return int32 if length < 1 << 31 else int64
+
+
+def _picked(words: Tensor, running: Tensor, values: Tensor | None, count: int) -> Tensor:
+    """Return the values, or their positions, where the first ``count`` flags of :func:`_counted` hold."""
+    source = None if values is None else values._layout
+    numel = 0 if values is None else values._storage.value.numel
+    kind = int64 if values is None else values.dtype
+    kernel = _picking_kernel(words.numel(), running.dtype, source, numel, kind, count)
+    return record(kernel, (words, running) if values is None else (words, running, values), (), ((count,),))
+
+
+@kernel_cache
+def _picking_kernel(
+    words: int, running: dtype, source: Layout | None, numel: int, kind: dtype, count: int
+) -> Pointwise:
+    operands = [Operand(float32, words), Operand(running, words)]
+    operands += [] if source is None else [Operand(kind, numel)]
+    store = Store(0, 0, (1,), _picked_value(words, running, source, kind))
+    return Pointwise(tuple(operands), (Output(kind, count, None),), (), "pick", (count,), (store,))
+
+
+@kernel_cache
+def _picked_value(words: int, running: dtype, source: Layout | None, kind: dtype) -> ir.Expression:
+    """Return the position of the flag whose number among those that hold is this element's, or the value that lies there.
+
+    A search among the running counts finds its word; in it the halves that the number is beyond are passed, by counts of bits
+    in fields of eight, four, two and one (S. E. Anderson, "Bit Twiddling Hacks": the bit with the given rank).
+    """
+    number = ir.cast(ir.coordinate(0), running)
+    group: ir.Expression = ir.constant(0, int32)
+    for step in (1 << each for each in reversed(range((words - 1).bit_length()))):
+        # Before the last word, whose count is the number of all.
+        probe = ir.apply("minimum", group + (step - 1), words - 1)
+        passed = ir.binary("less_equal", ir.load_at(1, probe, running), number)
+        group = ir.select(passed, group + step, group)
+    group = ir.apply("minimum", group, words - 1)
+    word = ir.cast(ir.cast(ir.load_at(0, group, float32), int32), uint32)
+    counts = [word & ((1 << _BITS) - 1)]
+    for width, mask in ((1, 0x5555), (2, 0x3333), (4, 0x0F0F)):
+        counts.append((counts[-1] & mask) + ((counts[-1] >> width) & mask))
+    # How many hold before it.
+    before = ir.load_at(1, group, running) - ir.cast(ir.cast(word >> _BITS, int32), running)
+    rest, bit = ir.cast(number - before, uint32), ir.constant(0, uint32)
+    for width, each in zip((8, 4, 2, 1), reversed(counts), strict=True):
+        low = (each >> bit) & ((1 << width) - 1)
+        beyond = ir.binary("less_equal", low, rest)
+        rest, bit = ir.select(beyond, rest - low, rest), ir.select(beyond, bit + width, bit)
+    place = ir.cast(group, running) * _BITS + ir.cast(ir.cast(bit, int32), running)
+    return ir.cast(place, kind) if source is None else ir.load_at(2, place * source.strides[0] + source.offset, kind)
+
+
+#: flags in a word
+_BITS = 16
+#: elements from which on handing work over pays
+_LARGE = 1 << 20
 
 
 @operation("composite", title="MaskedSelectBackward0")
