@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -224,7 +225,7 @@ def _contraction(kernel: Contraction, env: Environment, outputs: Sequence[Any]) 
             n: [evaluate(kernel.right, batch + zeros_m + n + k, env) for k in depth] for n in coordinates(kernel.n)
         }
         for m, n in itertools.product(left, right):
-            total = sum(map(_multiply, left[m], right[n]))
+            total = sum(map(operator.mul, left[m], right[n]))
             env.accumulator = convert(total, kernel.dtype)
             _store(kernel.stores, batch + m + n, env, outputs, kernel)
 
@@ -235,10 +236,6 @@ def _left_row(kernel: Contraction, row: Sequence[Shape], env: Environment) -> li
     for each in kernel.reductions if isinstance(kernel, PreparedContraction) else ():
         env.reduced.append(reduce_row(each.monoid, [evaluate(each.value, at, env) for at in row]))
     return [evaluate(kernel.left, at, env) for at in row]
-
-
-def _multiply(a: Any, b: Any) -> Any:
-    return a * b
 
 
 def _scan(kernel: Scan, env: Environment, outputs: Sequence[Any]) -> None:
@@ -301,7 +298,7 @@ def _attention(kernel: Attention, env: Environment, outputs: Sequence[Any]) -> N
                 own = (along, (0,) * len(kernel.v)) if total.along == "k" else ((0,) * len(kernel.k), along)
                 place = row + own[0] + own[1]
                 values = [float(evaluate(total.value, place + at[len(place) :], env)) for at in read]
-                env.accumulator = convert(sum(map(_multiply, factors, values)), float32)
+                env.accumulator = convert(sum(map(operator.mul, factors, values)), float32)
                 _store((total.store,), place, env, outputs, kernel)
         env.accumulator = logarithm
         _store(kernel.row_stores, row, env, outputs, kernel)

@@ -27,7 +27,10 @@ def prepared(consumer: Kernel, slot: int, producer: Kernel) -> PreparedContracti
         return None
     if len(producer.stores) != 1 or len(producer.all_stores()) != 1:
         return None
-    consumer, producer = drop_ones(consumer), drop_ones(producer)
+    return _prepared(drop_ones(consumer), slot, drop_ones(producer))
+
+
+def _prepared(consumer: Contraction, slot: int, producer: RowProgram | Pointwise) -> PreparedContraction | None:
     load = _only_load(consumer, slot)
     store, domain = producer.stores[0], tuple(size for group in groups(producer) for size in group)
     if load is None or store.offset or store.strides != contiguous_strides(domain):
