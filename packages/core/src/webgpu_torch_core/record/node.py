@@ -34,11 +34,15 @@ _PACKAGE = __file__.removesuffix("record/node.py").removesuffix("autograd\\node.
 
 
 class _Running(threading.local):
-    """What this thread's engine visits: ``nodes``, the innermost last, and the innermost pass."""
+    """What this thread's engine visits: ``nodes``, the innermost last, and the innermost pass.
+
+    ``unpacked`` is where what nodes take out of what they saved is noted, if somebody wants to know.
+    """
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.task: Any = None
+        self.unpacked: list[Any] | None = None
 
 
 running = _Running()

@@ -397,7 +397,11 @@ class _Trace:
         gradients = self._gradients(results, kinds)
         edges: list[Any] = [tensors[each]._gradient_edge() for each in recipe.tracked]
         wanted = {edge: number for number, edge in enumerate(edges)}
-        found = passes[0](_roots(results, gradients), wanted, False, 0)
+        running.unpacked = unpacked = []
+        try:
+            found = passes[0](_roots(results, gradients), wanted, False, 0)
+        finally:
+            running.unpacked = None
         if recorder.reporting - reporting != forward.reporting:
             raise Unknown
         backward = self._taken(self.tape.entries[count:])
@@ -405,6 +409,10 @@ class _Trace:
             self._made(each, forward.total) if each is not None else None for each in map(found.get, range(len(edges)))
         ]
         read = {each for _, operands, _ in backward for each in operands if each < forward.total}
+        # What a node looks at it keeps, though no kernel of these sizes reads it.
+        places = (each._storage.value.place for each in unpacked)
+        looked_at = (self.numbers.get(slot, forward.total) for tape, slot in places if tape is self.tape)
+        read.update(each for each in looked_at if each < forward.total)
         # PyTorch lets these be written to, while what is kept of other operands is watched.
         if any(values[each].saved for each in read if each < len(values)):
             raise Unknown

@@ -46,6 +46,8 @@ class SavedTensor:
             return self.packed.unpack()
         if tensor._storage.version != self.version:
             raise _modified(tensor, _output_of(tensor._gradient_edge()), tensor._storage.version, self.version)
+        if running.unpacked is not None:
+            running.unpacked.append(tensor)
         return tensor
 
 
@@ -77,6 +79,8 @@ class SavedResult:
             raise _modified(self.tensor, _output_of((node, self.number)), self.tensor._storage.version, self.version)
         else:
             tensor = self.tensor.detach()
+        if running.unpacked is not None:
+            running.unpacked.append(tensor)
         tensor._grad_fn, tensor._output_number = node, self.number
         return tensor
 
