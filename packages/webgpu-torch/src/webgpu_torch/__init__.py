@@ -707,6 +707,7 @@ from ._symbolic import sym_not as sym_not
 from ._symbolic import sym_sum as sym_sum
 from .checks import _assert as _assert
 from .checks import _assert_async as _assert_async
+from .checks import _neg_view as _neg_view
 from .checks import _shape_as_tensor as _shape_as_tensor
 from .checks import _check as _check
 from .checks import _check_index as _check_index

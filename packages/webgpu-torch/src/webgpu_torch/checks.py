@@ -106,3 +106,11 @@ def _shape_as_tensor(self: Tensor) -> Tensor:
     from webgpu_torch_core import tensor
 
     return tensor(tuple(self.shape), dtype=int64)
+
+
+def _neg_view(self: Tensor) -> Tensor:
+    """Return a tensor's negative, of the same shape, which is computed at once and shares no memory."""
+    return self.neg()
+
+
+Tensor._neg_view = _neg_view  # type: ignore[attr-defined]

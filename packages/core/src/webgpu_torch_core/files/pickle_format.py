@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from itertools import pairwise
 from pickle import UnpicklingError as UnpicklingError
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from webgpu_torch_core.files.host_tensors import (
     MAXIMUM_DIMENSIONS,
@@ -78,13 +78,30 @@ def read_pickle(
         raise type(error)(f"{label}: {error}") from None
 
 
+def _rest_of(file: BinaryIO) -> memoryview:
+    """Return what is left of a file, read into one piece of memory where the file can do that."""
+    if not (hasattr(file, "readinto") and hasattr(file, "seek") and hasattr(file, "tell")):
+        return memoryview(file.read())
+    start = file.tell()
+    file.seek(0, 2)
+    data = bytearray(max(file.tell() - start, 0))
+    file.seek(start)
+    count = 0
+    while count < len(data):
+        got = file.readinto(memoryview(data)[count:])
+        if not got:
+            break
+        count += got
+    return memoryview(data)[:count]
+
+
 def _open_file(path: object) -> tuple[memoryview, dict[str, memoryview], str, bool, str]:
     """Return the pickle in a file of ``torch.save``, its storages, what their names begin with, whether these are big-endian, and
     the file's name for errors."""
     start = 0
     if hasattr(path, "read"):
         start = path.tell() if hasattr(path, "tell") else 0  # type: ignore[attr-defined]
-        data, label = memoryview(path.read()), getattr(path, "name", type(path).__name__)  # type: ignore[attr-defined]
+        data, label = _rest_of(cast("BinaryIO", path)), getattr(path, "name", type(path).__name__)
     else:
         data, label = map_file(path), repr(os.fspath(path))  # type: ignore[call-overload]
     if is_older(data):

@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from .. import files
-from ..ir.dtypes import uint8
+from ..ir.dtypes import dtype, uint8
 from ..ir.layouts import layout
 from ..operations.creation.copy_protocols import rebuild_without_storage
 from ..operations.creation.factories import from_bytes
@@ -72,6 +72,7 @@ def save(
             f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}"
         )
     storages: dict[tuple[int, int], HostStorage] = {}
+    kinds: dict[int, dtype] = {}
 
     def describe(value: Any) -> HostTensor | HostStorage | None:
         if isinstance(value, TypedStorage):
@@ -82,15 +83,15 @@ def save(
         if not isinstance(value, Tensor) or value.is_meta or type(value).__reduce_ex__ is not Tensor.__reduce_ex__:
             return None
         storage = value._storage
+        # Storages of one number are the same memory; of what has no elements there is nothing that could be of two types.
+        if storage.value.numel and kinds.setdefault(storage.number, value.dtype) is not value.dtype:
+            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
         # One made for this call alone may have the place of another that is gone.
         key = storage.number, id(storage)
         held = storages.get(key)
-        # Of what has no elements there is nothing that could be of two types.
-        if held is None or (held.dtype is not value.dtype and not storage.value.numel):
+        if held is None or held.dtype is not value.dtype:
             data = storage.value.engine.read(storage.value)
             held = storages[key] = HostStorage(value.dtype, data)
-        elif held.dtype is not value.dtype:
-            raise RuntimeError("Cannot save multiple tensors or storages that view the same data as different types")
         is_parameter = type(value).__name__ == "Parameter"
         host = HostTensor(
             held, tuple(value.shape), value.stride(), value.storage_offset(), value.requires_grad, is_parameter
@@ -215,6 +216,13 @@ def _wanted_place(data: memoryview, location: str, wanted: Any) -> device:
         wanted = None if storage is None else storage.device
     if not (wanted is None or isinstance(wanted, str | device)):
         raise TypeError(f"map_location must be a device or a string naming one, not {type(wanted).__name__}")
+    if wanted is None and location.partition(":")[0] in ("cuda", "xpu", "mps"):
+        kind = location.partition(":")[0]
+        raise RuntimeError(
+            f"Attempting to deserialize object on a {kind.upper()} device but torch.{kind}.is_available() is False. If you are "
+            "running on a CPU-only machine, please use torch.load with map_location=torch.device('cpu') to map your storages to "
+            "the CPU."
+        )
     return _place(wanted or "cpu")
 
 

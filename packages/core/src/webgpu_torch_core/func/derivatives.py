@@ -118,7 +118,7 @@ class _Run:
         return found
 
 
-def _numbers(argnums: Any, args: tuple[Any, ...]) -> tuple[int, ...]:
+def argument_numbers(argnums: Any, args: tuple[Any, ...]) -> tuple[int, ...]:
     """Return which positional arguments are differentiated.
 
     Raises:
@@ -166,7 +166,7 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
     @named_after(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         with enable_grad():
-            run = _Run(func, args, kwargs, _numbers(argnums, args))
+            run = _Run(func, args, kwargs, argument_numbers(argnums, args))
             output, aux = _split_aux(run.result, has_aux, "grad_and_value(f)(*args)")
             if not isinstance(output, Tensor):
                 raise RuntimeError(
@@ -322,7 +322,7 @@ def jacrev(
     @named_after(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         with enable_grad():
-            run = _Run(func, args, kwargs, _numbers(argnums, args))
+            run = _Run(func, args, kwargs, argument_numbers(argnums, args))
             output, aux = _split_aux(run.result, has_aux, "jacrev")
             leaves, spec = tree_flatten(output)
             if not all(isinstance(each, Tensor) for each in leaves):

@@ -1,3 +1,5 @@
 """Where PyTorch keeps ``torch.func``'s older names."""
 
 from . import deprecated as deprecated
+from . import eager_transforms as eager_transforms
+from . import make_functional as make_functional

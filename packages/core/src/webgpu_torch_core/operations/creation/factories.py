@@ -104,11 +104,12 @@ def tensor(
     Raises:
         ValueError: nested sequences of unequal length.
         TypeError: elements that are not numbers.
+        RuntimeError: a storage of another type than ``dtype``.
     """
     del pin_memory
     kind = as_dtype(dtype)
     if hasattr(data, "as_elements"):  # of a storage
-        data = data.as_elements(kind or int64)
+        data = data.as_elements(kind)
     if isinstance(data, Tensor):
         result = data.detach().to(device=data.device if device is None else device, dtype=kind or data.dtype, copy=True)
     elif hasattr(data, "__array_interface__") or type(data).__module__ == "numpy":

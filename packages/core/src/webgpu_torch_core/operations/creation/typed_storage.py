@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from ...ir.dtypes import (
     bfloat16,
@@ -23,6 +23,7 @@ from ...ir.dtypes import (
 from ...record.context import default_float
 from ...record.devices import canonical_device, device
 from ...tensors.tensor import Tensor
+from ..common import dtype_title
 from .factories import empty, tensor
 from .untyped_storage import UntypedStorage
 
@@ -206,6 +207,19 @@ class TypedStorage:
         self._elements.copy_(source._copyable())  # type: ignore[attr-defined]
         return self
 
+    def as_elements(self, kind: dtype | None) -> Tensor:
+        """Return the elements as a tensor of a type, which has to be theirs.
+
+        Raises:
+            RuntimeError: it is another one.
+        """
+        if kind not in (None, self.dtype):
+            raise RuntimeError(
+                f"Expected a Storage of type {dtype_title(kind)} or an UntypedStorage, but got type {dtype_title(self.dtype)} for "
+                "argument 1 'storage'"
+            )
+        return self._elements
+
     def _copyable(self) -> Tensor:
         if self.device.type == "meta":
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
@@ -249,6 +263,10 @@ class TypedStorage:
 
     #: Refused as :meth:`share_memory_`, by whichever means.
     _share_fd_cpu_ = _share_filename_cpu_ = share_memory_
+
+    def _write_file(self, f: BinaryIO, is_real_file: bool, save_size: bool, element_size: int) -> None:
+        """Write the elements' bytes into a file that is open: see :class:`UntypedStorage`."""
+        self.untyped()._write_file(f, is_real_file, save_size, element_size)
 
     def resizable(self) -> bool:
         """Return whether :meth:`resize_` may change the number of elements: not while others look at the memory."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import mmap
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from ...ir.dtypes import uint8
+from ...ir.dtypes import int64, uint8
 from ...ir.layouts import contiguous_layout
 from ...record.devices import canonical_device, device
 from ...tensors.tensor import MetaValue, Tensor, storage_size
@@ -114,9 +114,21 @@ class UntypedStorage:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         return memoryview(value.engine.read(value)).cast("B")
 
-    def as_elements(self, dtype: Any) -> Tensor:
-        """Return the memory as a row of elements of a type; of bytes that do not fill one more, none."""
+    def _write_file(self, f: BinaryIO, is_real_file: bool, save_size: bool, element_size: int) -> None:
+        """Write the bytes into a file that is open; before them, with ``save_size``, how many elements of a size they are.
 
+        Raises:
+            NotImplementedError: a storage without values.
+        """
+        del is_real_file
+        data = self.host_bytes()
+        if save_size:
+            f.write((len(data) // element_size).to_bytes(8, "little"))
+        f.write(data)
+
+    def as_elements(self, dtype: Any) -> Tensor:
+        """Return the memory as a row of elements of a type, int64 for None; of bytes that do not fill one more, none."""
+        dtype = int64 if dtype is None else dtype
         if self._tensor is None:
             data = self.host_bytes()
             self._tensor, self._bytes = from_bytes(data, (len(data),), uint8, self.device), None
