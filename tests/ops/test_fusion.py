@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -210,6 +211,23 @@ def test_pointwise_chain_is_one_kernel(device: str, engine: Any) -> None:
     y = ((x * 2 + 1).tanh() - x).relu()
     y.tolist()
     assert engine.statistics["kernels"] == before + 1
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.permutations([1, 1, 3, 5]), st.sampled_from(sorted({*itertools.permutations(range(4))})))
+def test_dimensions_of_one_element_part_no_kernels(device: str, engine: Any, sizes: list[int], order: Any) -> None:
+    """Whatever strides views leave such dimensions, a value is a part of what reads it, and reads of it are one."""
+
+    def kernels(given: Any) -> int:
+        given.tolist()
+        before = engine.statistics["kernels"]
+        (given.float().square().mean(-1, keepdim=True) * given.float()).tolist()
+        return engine.statistics["kernels"] - before
+
+    given = OURS.randn(*sizes, device=device, dtype=OURS.bfloat16).permute(order)
+    dense = OURS.randn(*(size for size in given.shape if size > 1), device=device, dtype=OURS.bfloat16)
+    if (given.shape[-1] > 1) and [size for size in sizes if size > 1] == list(dense.shape):
+        assert kernels(given) == kernels(dense), given.stride()
 
 
 def test_equal_reductions_of_one_kernel_are_made_once(device: str, engine: Any) -> None:

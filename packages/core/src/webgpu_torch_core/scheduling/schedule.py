@@ -377,7 +377,9 @@ def _is_definition(kernel: Kernel, numel: int) -> bool:
     if not isinstance(kernel, Pointwise) or len(kernel.stores) != 1 or kernel.outputs[0].initial is not None:
         return False
     store = kernel.stores[0]
-    return store.offset == 0 and kernel.elements() == numel and store.strides == contiguous_strides(kernel.shape)
+    # Along a dimension of one element nothing is strided.
+    dense = zip(kernel.shape, store.strides, contiguous_strides(kernel.shape), strict=True)
+    return store.offset == 0 and kernel.elements() == numel and all(n == 1 or own == step for n, own, step in dense)
 
 
 __all__ = ["Group", "Recorded", "Scheduled", "Slot", "described", "joined", "schedule"]
