@@ -10,7 +10,7 @@ import webgpu_torch as ours
 from contraction_cases import draw
 from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu import device as device_module
-from webgpu_torch_backend_wgpu.codegen import VARIANTS
+from webgpu_torch_backend_wgpu.codegen import VARIANTS, contraction_prepared
 from webgpu_torch_backend_wgpu.codegen.contraction_prepared import preparing_pays
 from webgpu_torch_backend_wgpu.program import Capabilities
 from webgpu_torch_core.ir.encodings import ENCODINGS
@@ -41,10 +41,12 @@ def preparing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PreparedContract
         return preparing_pays(kernel, capabilities.replace(software=False, facts=facts))
 
     (variant,) = VARIANTS[PreparedContraction]
+    # A few workgroups take all strips in turns.
+    monkeypatch.setattr(contraction_prepared, "_AT_ONCE", 1)
 
     def emit(kernel: PreparedContraction, capabilities: Capabilities, plan: object) -> object:
         used.append(kernel)
-        return variant.emit(kernel, capabilities, plan)
+        return variant.emit(kernel, capabilities.replace(software=False), plan)
 
     monkeypatch.setitem(VARIANTS, PreparedContraction, [variant._replace(emit=emit)])  # pyright: ignore
     monkeypatch.setattr(device_module, "preparing_pays", pays)

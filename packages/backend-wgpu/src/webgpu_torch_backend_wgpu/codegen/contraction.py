@@ -46,12 +46,18 @@ def loads_of(root: Expression) -> list[Expression]:
     return [node for node in topological(root) if node.step in ("load", "load_at")]
 
 
+def _fits(node: Expression, lanes: int) -> bool:
+    """Return whether one access reads so many elements: there is no vector of more than four halves."""
+    most = LANES if node.dtype.name == "float16" else VECTOR_BYTES // node.dtype.itemsize
+    return node.dtype.name in _VECTOR_TYPES and lanes <= most
+
+
 class Side:
     """One operand of a contraction: its expression, and which of its dimensions are contiguous in memory.
 
     ``axis`` is the group (``"k"`` or the side's own, ``"m"`` or ``"n"``) along which neighbours are neighbours in memory,
     ``lanes`` how many elements along it one thread can load as aligned vectors: as many as asked for, or 1. After
-    :meth:`fold`, ``folds`` is how many numbers each of these elements holds.
+    :meth:`widen`, ``folds`` is how many numbers each of these elements holds.
     """
 
     def __init__(self, kernel: Contraction, value: Expression, group: str, lanes: int = LANES) -> None:
@@ -105,22 +111,30 @@ class Side:
         others = strides[:at] + strides[last:]
         return None if found and (offset % lanes or any(each % lanes for each in others)) else found
 
-    def fold(self) -> None:
-        """Have a thread load elements along k that hold several numbers each, if these are the last dimension of k."""
+    def widen(self, most: int) -> None:
+        """Have a thread load as many neighbours along k at once as one access moves, ``most`` at most; of elements that hold
+        several numbers each, where these are the last dimension of k, all numbers."""
+        folds = self._numbers_of_an_element()
+        if self.kernel.dtype.name != "float32" or (folds == 1 and (self.axis != "k" or self.lanes == 1)):
+            return
+        for lanes in (each for each in (16, 8, LANES) if each <= most):
+            steps = [self.step(node, "k", lanes, folds > 1) for node in self.loads]
+            fitting = (
+                step == 0 or (step == 1 and _fits(node, lanes)) for node, step in zip(self.loads, steps, strict=True)
+            )
+            if 1 in steps and all(fitting):
+                self.axis, self.lanes, self.folds = "k", lanes, folds
+                return
+
+    def _numbers_of_an_element(self) -> int:
+        """Return how many numbers one element holds, which the last coordinate along k tells apart; 1 where none does."""
         first, sizes = self.spans["k"]
         last = first + len(sizes) - 1
         nodes = topological(self.value)
         places = {node.payload for node in nodes if node.step == "coordinate"}
-        if self.kernel.dtype.name != "float32" or not sizes or sizes[-1] not in _FOLDS or places != {last}:
-            return
-        if any(node.step == "load_at" for node in nodes) or any(node.payload[2][last] for node in self.loads):
-            return
-        steps = [self.step(node, "k", LANES, 1) for node in self.loads]
-        if 1 in steps and all(
-            step == 0 or (step == 1 and node.dtype.name in _VECTOR_TYPES)
-            for node, step in zip(self.loads, steps, strict=True)
-        ):
-            self.axis, self.lanes, self.folds = "k", LANES, sizes[-1]
+        if not sizes or sizes[-1] not in _FOLDS or places != {last} or any(node.step == "load_at" for node in nodes):
+            return 1
+        return 1 if any(node.payload[2][last] for node in self.loads) else sizes[-1]
 
     def _axis(self) -> str:
         """Return the group that is contiguous; computed loads mostly are along the side's own dimensions."""
@@ -165,8 +179,8 @@ class Frame:
         # Four columns of the result are stored at once where the last dimension of n allows.
         self.vector = len(kernel.batch + kernel.m + kernel.n) - 1 if kernel.n and kernel.n[-1] % LANES == 0 else None
         self.buffers = Buffers(self.module, self.vector)
-        #: the results of the left side's reductions, as far as they are known
-        self.reduced: list[Node] = []
+        #: what of the left side's values is known before their elements are read
+        self.given: dict[Expression, Node] = {}
 
     @property
     def columns(self) -> int:
@@ -222,11 +236,9 @@ class Frame:
                 return self._single(side, node, self._index(side, node, batch, at))
             if index is not None:
                 return self.buffers.load_at(node, index)
-            if node.step == "reduced":
-                return self.reduced[node.payload]
             return convert_to("i32", coordinate(node.payload))
 
-        return Lowering(self.module, leaf).value(side.value)
+        return Lowering(self.module, leaf, given=self.given).value(side.value)
 
     def parts(self, side: Side, group: str, batch: list[Node], place: Node) -> dict[Expression, Node]:
         """Write what of a side that is split depends on the batch and its row only, or on the depth, and return it."""
@@ -281,22 +293,24 @@ class Frame:
         for lane in range(side.lanes):
 
             def leaf(node: Expression, index: Node | None, lane: int = lane) -> Node:
-                return self.reduced[node.payload] if node.step == "reduced" else groups[node][lane]
+                return groups[node][lane]
 
-            values.append(Lowering(self.module, leaf).value(side.value))
+            values.append(Lowering(self.module, leaf, given=self.given).value(side.value))
         return halves_in_words(values) if scalar == "f16" else vector(scalar, values)
 
-    def folded(self, side: Side, batch: list[Node], row: Node, depth: Node) -> list[Node]:
-        """Write what loads neighbours along k that hold several numbers each, and return these as vectors."""
+    def vectors_of(self, side: Side, batch: list[Node], row: Node, depth: Node) -> list[Node]:
+        """Write what loads as many neighbours along k as a side is read together, and return their numbers as vectors."""
         numbers = side.lanes * side.folds
-        at = {side.group: row, "k": split_index(self.module, depth, side.spans["k"][1])}
+        k = side.spans["k"][1]
+        at = {side.group: row, "k": split_index(self.module, depth, k) if side.folds > 1 else depth}
         groups: dict[Expression, list[Node]] = {}
         for node in side.loads:
             index = self.body.let(self.module.fresh("a"), self._index(side, node, batch, at))
-            buffer = self.buffers.operand(node.payload[0])
-            if side.step(node, "k", side.lanes, 1) == 0:
-                groups[node] = [self.body.let(self.module.fresh("s"), Load(buffer, index, False))] * numbers
+            if side.step(node, "k", side.lanes, side.folds > 1) == 0:
+                one = Load(self.buffers.operand(node.payload[0]), index, False)
+                groups[node] = [self.body.let(self.module.fresh("s"), one)] * numbers
                 continue
+            buffer = self.buffers.operand(node.payload[0])
             group = self.body.let(self.module.fresh("v"), LoadGroup(buffer, index, side.lanes))
             groups[node] = [group_element(group, buffer.encoding, number // side.folds) for number in range(numbers)]
         values: list[Node] = []
@@ -305,7 +319,7 @@ class Frame:
             def leaf(node: Expression, index: Node | None, number: int = number) -> Node:
                 return groups[node][number] if node.step == "load" else convert_to("i32", fixed(number % side.folds))
 
-            values.append(Lowering(self.module, leaf).value(side.value))
+            values.append(Lowering(self.module, leaf, given=self.given).value(side.value))
         return [vector("f32", values[first : first + LANES]) for first in range(0, numbers, LANES)]
 
     def epilogue(self, batch: list[Node], row: Node, column: Node, values: list[Node]) -> None:

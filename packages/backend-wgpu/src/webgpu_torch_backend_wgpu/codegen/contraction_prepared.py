@@ -1,12 +1,14 @@
 """Contractions of few rows whose left side is computed first: by every workgroup, into its memory.
 
 All threads of a workgroup read the rows together, reduce them, and leave each element that the product needs where all of them
-find it. The large side is then read once, as in any contraction of few rows.
+find it. The large side is then read once, as in any contraction of few rows; a workgroup takes several strips of it.
 """
 
 from __future__ import annotations
 
-from webgpu_torch_core.ir.expression import topological
+from collections.abc import Sequence
+
+from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import PreparedContraction
 from webgpu_torch_core.ir.layouts import number_of_elements
 
@@ -15,11 +17,19 @@ from .access import LANES
 from .contraction import Frame, Side
 from .contraction_vector import SKINNY, VectorGenerator, vector_seconds
 from .ir import Node, fixed, u32, vector
-from .module import THREAD, WORKGROUP
+from .lowering import Lowering
+from .module import LINEAR_GROUP, THREAD, WORKGROUP
 from .row_states import State, merge_team
+from .steps import step_length
+from .types import element_type
 
 #: bytes of workgroup memory that sums and reductions take besides the rows
 _BESIDES = 1 << 13
+#: threads of a workgroup, where the adapter has as many, and workgroups for each of its units: few large ones prepare less often
+_THREADS, _AT_ONCE = 512, 2
+#: steps of which rows are computed for each operation that units reach in a product; and how many dispatches that do nothing
+#: take as long as one that is saved, with what it computes and the host's part of it
+_STEPS, _STARTED = 0.1, 2
 #: most threads that sum one result, of which as many workgroups follow
 _TEAM = 64
 
@@ -36,21 +46,42 @@ def preparing_pays(kernel: PreparedContraction, capabilities: Capabilities) -> b
     as there are workgroups, one after another.
     """
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    if capabilities.software or kernel.dtype.name != "float32" or not 0 < m <= min(n, SKINNY) or k < WORKGROUP:
+    if (
+        k < WORKGROUP
+        or capabilities.software
+        or kernel.dtype.name != "float32"
+        or batch != 1
+        or not 0 < m <= min(n, SKINNY)
+    ):
         return False
     if 4 * m * k + _BESIDES > capabilities.workgroup_bytes:
         return False
-    roots = (kernel.left, *(each.value for each in kernel.reductions))
-    steps = sum(1 for node in topological(*roots) if node.arguments or node.step == "load")
-    computed = batch * -(-n * _TEAM // WORKGROUP) * m * k * steps
-    return computed < capabilities.facts.dispatch * capabilities.facts.flops
+    facts, width = capabilities.facts, min(_THREADS, capabilities.invocations)
+    steps = _length((kernel.left, *(each.value for each in kernel.reductions)), capabilities)
+    computed = _workgroups(-(-n * _TEAM // width), capabilities) * m * k * steps
+    return computed < _STARTED * facts.dispatch * facts.flops * _STEPS
+
+
+def _length(roots: Sequence[Expression], capabilities: Capabilities) -> int:
+    """Return how many steps expressions have, each counted as often as an addition would take its time."""
+    kinds = ((node.step, node.arguments[-1].dtype.name) for node in topological(*roots) if node.arguments)
+    return sum(step_length(step, element_type(name, capabilities).scalar) for step, name in kinds)
+
+
+def _workgroups(strips: int, capabilities: Capabilities) -> int:
+    """Return how many workgroups share strips: as many as are computed at once, each of which prepares the rows once."""
+    return min(strips, _AT_ONCE * capabilities.facts.units)
+
+
+def _refused(node: Expression, index: Node | None) -> Node:
+    raise AssertionError(f"'{node.step}' is no number of a row")
 
 
 class _Generator(VectorGenerator):
     """Stages the small side, and reads it from there."""
 
     def __init__(self, frame: Frame, capabilities: Capabilities, strip: None) -> None:
-        super().__init__(frame, capabilities, strip)
+        super().__init__(frame, capabilities, strip, min(_THREADS, capabilities.invocations))
         #: four neighbours lie together where products read them together
         self.grouped = frame.k % LANES == 0
         size = self.rows * frame.k
@@ -58,15 +89,23 @@ class _Generator(VectorGenerator):
             "rows", "vec4<f32>" if self.grouped else "f32", size // LANES if self.grouped else size
         )
 
-    def _before(self) -> None:
+    def generate(self) -> Program:
+        """Return the program."""
+        workgroups = _workgroups(self.total, self.capabilities)
+        self.coordinates = self.frame.batch_coordinates(fixed(0))
         for row in range(self.rows):
             self._prepare(row)
         self.body.barrier()
+        with self.body.loop("linear", LINEAR_GROUP, lambda at: at < self.total, workgroups) as linear:
+            self._strip(linear)
+            # The next sums go where these are.
+            self.body.barrier()
+        return self._program(workgroups)
 
     def _prepare(self, row: int) -> None:
         """Write the reductions of a row, and the stores of its elements."""
         frame, body, kernel = self.frame, self.body, self.frame.kernel
-        frame.reduced = []
+        frame.given = {}
         assert isinstance(kernel, PreparedContraction)
         for number, reduction in enumerate(kernel.reductions):
             state = State(frame.module, reduction, row * len(kernel.reductions) + number)
@@ -75,11 +114,26 @@ class _Generator(VectorGenerator):
                 places = self._places(at)
                 state.fold(self._values(side, row, places), places)
             merge_team(state, THREAD, fixed(0), self.workgroup, 1, False)
-            frame.reduced.append(body.let(f"reduced{row}_{number}", state.result()))
+            result = body.let(f"reduced{row}_{number}", state.result())
+            roots = (kernel.left, *(each.value for each in kernel.reductions))
+            found = [node for node in topological(*roots) if node.step == "reduced" and node.payload == number]
+            frame.given |= dict.fromkeys(found, result)
+            self._know(roots)
         with body.loop(frame.module.fresh("e"), THREAD, lambda at: at < self._steps, self.workgroup) as at:
             values = self._values(self.small, row, self._places(at))
             start = at + u32(row * self._steps) if row else at
             body.set(self.staged[start], vector("f32", values))
+
+    def _know(self, roots: Sequence[Expression]) -> None:
+        """Write what is computed from reductions and numbers only: once for all elements of a row."""
+        given = self.frame.given
+        lowering = Lowering(self.frame.module, _refused, given=given)
+        for node in topological(*roots):
+            known = node.arguments and all(
+                each in given or each.step in ("parameter", "constant") for each in node.arguments
+            )
+            if known and node not in given:
+                given[node] = lowering.value(node)
 
     @property
     def _steps(self) -> int:

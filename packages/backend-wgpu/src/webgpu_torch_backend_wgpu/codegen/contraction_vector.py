@@ -30,6 +30,8 @@ _NEAR, _LONG = 16, 64
 #: from how many rows of the small side on, and how many rows of the large one a thread takes then, where these are halves:
 #: what it read of the small side serves all of them
 _MANY, _ACROSS = 4, 4
+#: elements that a thread reads at once
+_WIDEST = 16
 #: threads of a workgroup that do not wait for each other: so few that there are workgroups for several processors
 _THREADS_ALONE = 32
 #: from how many results on threads may sum them alone, and products of the longest of such sums
@@ -101,12 +103,15 @@ def _choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
 class VectorGenerator:
     """Writes the program of a contraction with few rows."""
 
-    def __init__(self, frame: Frame, capabilities: Capabilities, strip: Strip | None) -> None:
+    def __init__(
+        self, frame: Frame, capabilities: Capabilities, strip: Strip | None, workgroup: int | None = None
+    ) -> None:
         self.frame = frame
         self.body = frame.body
         self.capabilities = capabilities
         small, big = (frame.left, frame.right) if frame.m <= frame.n else (frame.right, frame.left)
-        big.fold()
+        # Where threads of the host compute, long vectors are many registers.
+        big.widen(LANES if capabilities.software else _WIDEST)
         strip = strip or _choose_strip(frame, big, capabilities)
         self.small = small
         self.big = big
@@ -114,7 +119,7 @@ class VectorGenerator:
         self.team = strip.team
         self.along_k = big.axis == "k"
         self.rows = small.rows
-        self.workgroup = frame.module.workgroup
+        self.workgroup = workgroup or frame.module.workgroup
         self.width = self.workgroup // strip.team
         #: elements of a sum held together: neighbouring outputs, unless the vectors run along k
         self.lanes = 1 if self.along_k else big.lanes
@@ -131,11 +136,26 @@ class VectorGenerator:
 
     def generate(self) -> Program:
         """Return the program."""
+        linear = self.body.let("linear", LINEAR_GROUP)
+        self.body.leave(linear >= self.total)
+        self._strip(linear)
+        return self._program(self.total)
+
+    @property
+    def total(self) -> int:
+        """How many strips there are: workgroups, where each takes one."""
+        return -(-self.big.rows // self.columns) * self.frame.batch * self.strip.splits
+
+    def _program(self, workgroups: int) -> Program:
+        """Return the program of what is written."""
+        frame, splits = self.frame, self.strip.splits
+        found = frame.module.finish(self.workgroup, workgroups, " (parts)" if splits > 1 else "")
+        return Program((found,), ()) if splits == 1 else self.parts.program(frame.kernel, self.capabilities, found)
+
+    def _strip(self, linear: Node) -> None:
+        """Write the sums and stores of a workgroup's columns."""
         frame, body, splits = self.frame, self.body, self.strip.splits
         blocks = -(-self.big.rows // self.columns)
-        total = blocks * frame.batch * splits
-        linear = body.let("linear", LINEAR_GROUP)
-        body.leave(linear >= total)
         self.base = body.let("base", (linear % blocks) * self.columns)
         piece = body.let("piece", linear // blocks)
         self.batch, self.split = body.let("batch", piece // splits), body.let("split", piece % splits)
@@ -151,7 +171,6 @@ class VectorGenerator:
         for sums in self.sums:
             for each in sums:
                 body.var(each.text, zero(self.kind))
-        self._before()
         self._loop()
         most = SKINNY if self.lanes == 1 else LANES
         self.partial = frame.module.array("partial", self.kind, self.workgroup * min(self.rows, most))
@@ -162,11 +181,6 @@ class VectorGenerator:
                 count = min(most, self.rows - first)
                 self._merge(first, count, each)
                 self._store(first, count, each)
-        found = frame.module.finish(self.workgroup, total, " (parts)" if splits > 1 else "")
-        return Program((found,), ()) if splits == 1 else self.parts.program(frame.kernel, self.capabilities, found)
-
-    def _before(self) -> None:
-        """Write what threads do together before they sum."""
 
     def _loop(self) -> None:
         """Write the sum over k: several loads at a time while they last, then one at a time."""
@@ -174,7 +188,7 @@ class VectorGenerator:
         turn = self.team * self.reach
         share = -(-k // self.strip.splits)
         depth = -(-share // turn) * turn
-        unroll = 4 if self.rows <= LANES and self.across == 1 else 2
+        unroll = 4 if self.rows <= LANES and self.across == 1 and self.reach <= _WIDEST else 2
         first = body.let("first", self.split * depth)
         last = body.let("last", minimum(first + depth, k))
         deep = body.var("deep", first + self.part * self.reach)
@@ -208,8 +222,8 @@ class VectorGenerator:
     def _weights(self, column: Node, deep: Node) -> list[Node]:
         """Return the large side's element from ``deep`` on, or its vectors along its axis."""
         frame, big = self.frame, self.big
-        if big.folds > 1:
-            return frame.folded(big, self.coordinates, column, deep)
+        if self.reach > LANES:
+            return frame.vectors_of(big, self.coordinates, column, deep)
         load = frame.vector_of if big.lanes > 1 else frame.element
         return [load(big, self.coordinates, column, deep)]
 
