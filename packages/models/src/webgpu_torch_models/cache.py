@@ -48,7 +48,7 @@ class CacheStep:
         self.position_ids = self.positions.unsqueeze(0)
         if padding is not None:
             self.position_ids = (self.position_ids - padding.unsqueeze(1)).clamp(min=0)
-        self.count, self.padding = count, padding
+        self.count, self.padding, self.is_first = count, padding, is_first
         self.is_causal = is_first and padding is None
         """Whether the new tokens see exactly each other, so that no cached value is needed."""
 
@@ -74,7 +74,12 @@ class CacheStep:
         """Store a layer's new keys and values [batch, heads, count, head_dim]; return those to attend to."""
         buffer, heads = self.buffers[layer], keys.shape[1]
         # One buffer for both, as one kernel writes both.
-        buffer.index_copy_(2, self.positions, torch.cat((keys, values), dim=1))
+        both = torch.cat((keys, values), dim=1)
+        if self.is_first:
+            # The place is known without asking the device: neighbours are written together.
+            buffer[:, :, : self.count].copy_(both)
+        else:
+            buffer.index_copy_(2, self.positions, both)
         if self.is_causal:
             return keys, values
         return buffer[:, :heads, : self.window], buffer[:, heads:, : self.window]

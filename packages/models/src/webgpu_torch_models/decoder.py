@@ -169,8 +169,7 @@ class DecoderAttention(Module):
         factor = weight = None
         if self.query_key_norm == "head":
             factor = torch.rsqrt(turned.float().square().mean(-1, keepdim=True) + self.q_norm.eps)  # (B, H + K, T, 1)
-            norms = (self.q_norm, self.heads), (self.k_norm, self.kv_heads)
-            weight = torch.cat([norm.factors().expand(heads, 1, -1) for norm, heads in norms])  # (H + K, 1, D)
+            weight = self.q_norm.factors(), self.k_norm.factors(), self.heads
         query, key = rotate(turned, *angles, factor, weight).split((self.heads, self.kv_heads), dim=1)
         if cache is not None:
             key, value = cache.update(self.layer, key, value)  # (B, K, S, D)

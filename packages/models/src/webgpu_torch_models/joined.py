@@ -49,25 +49,38 @@ def _whole(parts: Sequence[Tensor]) -> Tensor | None:
     return first.as_strided((sum(each.shape[0] for each in parts), *first.shape[1:]), first.stride())
 
 
-def lay_side_by_side(maps: Sequence[Module]) -> bool:
-    """Move the weights of linear maps into one piece of memory, if one product can compute them; return whether it can.
+def _runs(maps: Sequence[Module]) -> list[tuple[Sequence[Module], list[list[Tensor]] | None]]:
+    """Return neighbouring maps together that one product could compute, as many as can be, with their parts."""
+    found: list[tuple[Sequence[Module], list[list[Tensor]] | None]] = []
+    start = 0
+    while start < len(maps):
+        run, parts = maps[start : start + 1], _parts(maps[start : start + 1])
+        for stop in range(start + 2, len(maps) + 1) if parts is not None else ():
+            longer = _parts(maps[start:stop])
+            if longer is None:
+                break
+            run, parts = maps[start:stop], longer
+        found.append((run, parts))
+        start += len(run)
+    return found
+
+
+def lay_side_by_side(maps: Sequence[Module]) -> None:
+    """Move the weights of neighbouring linear maps into one piece of memory where one product can compute them.
 
     Parameters stay the same objects with the same values.
     """
-    kinds = _parts(maps) if maps else None
-    if kinds is None:
-        return False
     with torch.no_grad():
-        for parts in kinds:
-            if parts and _whole(parts) is None:
-                pieces = torch.cat([each.detach() for each in parts]).split([each.shape[0] for each in parts])
-                for each, piece in zip(parts, pieces, strict=True):
-                    each.data = piece
-    return True
+        for _, kinds in _runs(maps):
+            for parts in kinds or ():
+                if parts and _whole(parts) is None:
+                    pieces = torch.cat([each.detach() for each in parts]).split([each.shape[0] for each in parts])
+                    for each, piece in zip(parts, pieces, strict=True):
+                        each.data = piece
 
 
 def products(x: Tensor, *groups: Sequence[Module]) -> tuple[Tensor, ...]:
-    """Return what linear maps give of ``x``, side by side for each group: one product where all weights lie side by side.
+    """Return what linear maps give of ``x``, side by side for each group: one product where weights lie side by side.
 
     Args:
         x: [..., in].
@@ -76,20 +89,36 @@ def products(x: Tensor, *groups: Sequence[Module]) -> tuple[Tensor, ...]:
     Returns:
         for each group, [..., the sum of what its maps give].
     """
-    maps = [each for group in groups for each in group]
-    kinds = None if torch.is_grad_enabled() else _parts(maps)
-    wholes = [] if kinds is None else [_whole(parts) if parts else None for parts in kinds]
-    if kinds is None or any(parts and whole is None for parts, whole in zip(kinds, wholes, strict=True)):
-        found = [[each(x) for each in group] for group in groups]
-        return tuple(each[0] if len(each) == 1 else torch.cat(each, dim=-1) for each in found)
-    first, weight = maps[0], wholes[0]
+    found: list[list[Tensor]] = [[] for _ in groups]
+    numbers = iter([number for number, group in enumerate(groups) for _ in group])
+    for run, kinds in _runs([each for group in groups for each in group]):
+        own = [next(numbers) for _ in run]
+        wholes = None if torch.is_grad_enabled() or kinds is None else _wholes(kinds)
+        if wholes is None or kinds is None:
+            for number, each in zip(own, run, strict=True):
+                found[number].append(each(x))
+            continue
+        sizes = dict.fromkeys(own, 0)
+        for number, each in zip(own, kinds[0], strict=True):
+            sizes[number] += each.shape[0]
+        for number, piece in zip(sizes, _product(x, run[0], wholes).split([*sizes.values()], dim=-1), strict=True):
+            found[number].append(piece)
+    return tuple(each[0] if len(each) == 1 else torch.cat(each, dim=-1) for each in found)
+
+
+def _wholes(kinds: Sequence[Sequence[Tensor]]) -> list[Tensor | None] | None:
+    """Return the parts of maps, of each kind all together, None for what they lack; None where they lie apart."""
+    found = [_whole(parts) if parts else None for parts in kinds]
+    return None if any(parts and whole is None for parts, whole in zip(kinds, found, strict=True)) else found
+
+
+def _product(x: Tensor, first: Module, wholes: Sequence[Tensor | None]) -> Tensor:
+    """Return what maps that lie side by side give, the first of which is given."""
+    weight = wholes[0]
     assert weight is not None
-    if isinstance(first, EncodedLinear):
-        _, scales, offsets, bias = wholes
-        assert scales is not None
-        result = encoded_linear(x, weight, scales, first.encoding, offsets)
-        result = result if bias is None else result + bias
-    else:
-        result = F.linear(x, weight, wholes[1])
-    rows = iter(kinds[0])
-    return result.split([sum(next(rows).shape[0] for _ in group) for group in groups], dim=-1)
+    if not isinstance(first, EncodedLinear):
+        return F.linear(x, weight, wholes[1])
+    _, scales, offsets, bias = wholes
+    assert scales is not None
+    result = encoded_linear(x, weight, scales, first.encoding, offsets)
+    return result if bias is None else result + bias

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import webgpu_torch_core as torch
@@ -90,8 +91,9 @@ def swapped(x: Tensor, dim: int) -> Tensor:
 
 
 def rotate(
-    x: Tensor, cosine: Tensor, sine: Tensor, factor: Tensor | None = None, weight: Tensor | None = None
-) -> Tensor:
+    x: Tensor, cosine: Tensor, sine: Tensor, factor: Tensor | None = None,
+    weight: tuple[Tensor, Tensor, int] | None = None,
+) -> Tensor:  # fmt: skip
     """Rotate the first ``dim`` elements of heads by their positions' angles.
 
     Cosine and sine are as :class:`RotaryEmbedding` gives them: with the signs in the sines, the halves only change places.
@@ -100,7 +102,8 @@ def rotate(
         x: [batch, heads, tokens, head_dim].
         cosine, sine: [batch or 1, 1, tokens, dim].
         factor: float32 [batch, heads, tokens, 1], by which rows are multiplied before, in float32.
-        weight: [heads, 1, head_dim], by which elements are multiplied before, in x's type or in that of the weight.
+        weight: by which elements are multiplied before, in x's type or in that of the weight: [head_dim] of the first heads,
+            [head_dim] of the others, and how many the first are.
     """
 
     def ready(part: Tensor, own: Tensor | None) -> Tensor:
@@ -111,13 +114,20 @@ def rotate(
             return part.to(x.dtype)
         return (part.to(own.dtype) * own).to(x.dtype)
 
+    def own(change: Callable[[Tensor], Tensor]) -> Tensor | None:
+        if weight is None:
+            return None
+        # Chosen after the change, not before: what only moves is read where it is.
+        number = torch.arange(x.shape[1], device=x.device).reshape(-1, 1, 1)
+        return torch.where(number < weight[2], change(weight[0]), change(weight[1]))  # (heads, 1, dim)
+
     dim = cosine.shape[-1]
-    rotated = ready(x[..., :dim], None if weight is None else weight[..., :dim])
-    other = ready(swapped(x, dim), None if weight is None else swapped(weight, dim))
+    rotated = ready(x[..., :dim], own(lambda each: each[:dim]))
+    other = ready(swapped(x, dim), own(lambda each: swapped(each, dim)))
     result = rotated * cosine + other * sine
     if dim == x.shape[-1]:
         return result
-    rest = ready(x[..., dim:], None if weight is None else weight[..., dim:])
+    rest = ready(x[..., dim:], own(lambda each: each[dim:]))
     return torch.cat((result, rest), dim=-1)
 
 
