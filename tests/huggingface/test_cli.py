@@ -70,7 +70,8 @@ def _problem(ended: Outcome) -> str:
 def _check_generate(first: Outcome, second: Outcome, third: Outcome) -> None:
     printed = _printed(first)
     assert printed.startswith("Once upon") and "6 tokens" in printed.splitlines()[-1] and "on cpu" in printed
-    assert "Loading weights" in first.stderr, "no progress bar"
+    assert "by webgpu_torch_models]" in printed and "by transformers]" in _printed(second)
+    assert "Loading weights" in second.stderr, "no progress bar"
     assert {_printed(each).rpartition("[")[0] for each in (second, third)} == {printed.rpartition("[")[0]}
 
 
@@ -97,7 +98,19 @@ def _write_sounds(folder: Path) -> None:
 def test_text(commands: Commands, models: Path) -> None:
     found = commands(("info",), ("generate", models / "causal", "Once upon", "--max-new-tokens", 6, "--device", "cpu"))
     assert "cpu" in _printed(found[0]) and "webgpu_torch_backend_cpu" in found[0].stdout
-    assert _printed(found[1]).startswith("Once upon") and "Loading weights" in found[1].stderr
+    assert _printed(found[1]).startswith("Once upon") and "by webgpu_torch_models]" in found[1].stdout
+
+
+@pytest.mark.slow
+def test_both_libraries_write_the_same(commands: Commands, models: Path) -> None:
+    """A known architecture is computed by the library's own model, which says so; ``--attn`` asks transformers for it."""
+    likeliest = ("--temperature", 0, "--max-new-tokens", 8, "--device", "cpu", "--json")
+    for command in (("generate", models / "causal", "Once upon"), ("chat", models / "causal")):
+        own, other = commands((*command, *likeliest), (*command, *likeliest, "--attn", "eager"), given="hi\nso\n")
+        mine, theirs = ([json.loads(each) for each in _printed(ended).splitlines()] for ended in (own, other))
+        assert [each["text"] for each in mine] == [each["text"] for each in theirs]
+        assert {each["library"] for each in mine} == {"webgpu_torch_models"}
+        assert {each["library"] for each in theirs} == {"transformers"}
 
 
 @pytest.mark.slow

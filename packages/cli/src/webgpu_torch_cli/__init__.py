@@ -27,7 +27,9 @@ def _add_command(commands: Commands, name: str, words: str, text: str) -> argpar
     command.add_argument("--dtype", default="auto", help="float32, float16, bfloat16, or auto for the checkpoint's own")
     command.add_argument("--seed", type=int, default=0, help="starts the random numbers")
     command.add_argument(
-        "--attn", default="sdpa", choices=("sdpa", "eager", "webgpu_torch"), help="how transformers computes attention"
+        "--attn",
+        choices=("sdpa", "eager", "webgpu_torch"),
+        help="have transformers compute the model, attention like this",
     )
     _add_json(command)
     return command

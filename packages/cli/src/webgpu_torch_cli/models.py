@@ -37,10 +37,40 @@ def chosen_dtype(torch: Any, options: Namespace) -> Any:
     return kind
 
 
+#: the libraries that can compute a model, by the names that commands print
+OWN, OTHER = "webgpu_torch_models", "transformers"
+
+
+def load_own(task: str, options: Namespace, device: str) -> tuple[Any, Any] | None:
+    """Return the library's own model for a task, with its tokenizer; None where transformers is to compute it.
+
+    That is where the architecture or the tokenizer is not known here, and where ``--attn`` says how transformers should do it.
+    """
+    if options.attn is not None:
+        return None
+    import webgpu_torch as torch
+
+    try:
+        from webgpu_torch_models.auto import architecture_of
+        from webgpu_torch_models.hub import find_folder
+        from webgpu_torch_models.tokenizer import AutoTokenizer
+
+        found = architecture_of(find_folder(options.model, patterns=["config.json"]))
+        folder = find_folder(options.model) if task in found.tasks else None
+        tokenizer = None if folder is None else AutoTokenizer.from_pretrained(folder)
+    except (ImportError, OSError, ValueError):
+        # What is wrong with a name or a folder is told by transformers, which is asked next.
+        return None
+    if folder is None:
+        return None
+    model = found.model_class(task).from_pretrained(folder, dtype=chosen_dtype(torch, options), device=device)
+    return model, tokenizer
+
+
 def load(kind: Any, options: Namespace, device: str) -> Any:
     """Return a transformers model on a device, ready to evaluate."""
     import webgpu_torch as torch
 
     dtype = chosen_dtype(torch, options) or "auto"
-    model = kind.from_pretrained(options.model, dtype=dtype, attn_implementation=options.attn)
+    model = kind.from_pretrained(options.model, dtype=dtype, attn_implementation=options.attn or "sdpa")
     return model.to(device).eval()

@@ -8,7 +8,7 @@ from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
-from .models import load, prepare
+from .models import OTHER, OWN, load, load_own, prepare
 
 
 def _sampling(options: Namespace) -> dict[str, Any]:
@@ -23,47 +23,92 @@ def _sampling(options: Namespace) -> dict[str, Any]:
     }
 
 
-def _write(model: Any, tokenizer: Any, inputs: Any, options: Namespace) -> str:
-    """Generate, print the text as it comes and the speed after it, or both as JSON at the end; return the text."""
-    from transformers import TextStreamer
+class _Writer:
+    """Continues texts with the library's own model, or with transformers' where that is not known here."""
 
-    inputs = {key: value.to(model.device) for key, value in inputs.items()}
-    started = time.perf_counter()
-    streamer = None if options.json else TextStreamer(tokenizer, skip_prompt=True, skip_special_tokens=True)
-    tokens = model.generate(**inputs, streamer=streamer, **_sampling(options))[0][inputs["input_ids"].shape[1] :]
-    took = time.perf_counter() - started
-    text = tokenizer.decode(tokens, skip_special_tokens=True)
-    if options.json:
-        print(
-            json.dumps({"text": text, "tokens": len(tokens), "seconds": took, "device": str(model.device)}), flush=True
+    def __init__(self, options: Namespace) -> None:
+        self.options = options
+        _, device = prepare(options)
+        found = load_own("ForCausalLM", options, device)
+        self.library = OTHER if found is None else OWN
+        if found is None:
+            from transformers import AutoModelForCausalLM, AutoTokenizer
+
+            found = load(AutoModelForCausalLM, options, device), AutoTokenizer.from_pretrained(options.model)
+        self.model, self.tokenizer = found
+
+    def prompt(self, text: str) -> list[int]:
+        """Return a text's tokens."""
+        return list(self.tokenizer.encode(text))
+
+    def conversation(self, messages: list[dict[str, str]]) -> list[int]:
+        """Return the tokens of a conversation that the model is to continue."""
+        if self.library == OTHER:
+            return self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=True)[
+                "input_ids"
+            ]
+        return self.tokenizer.encode(self.tokenizer.apply_chat_template(messages), add_special_tokens=False)
+
+    def write(self, prompt: list[int]) -> str:
+        """Generate, print the text as it comes and the speed after it, or both as JSON at the end; return the text."""
+        device, started = self.model.device, time.perf_counter()
+        tokens = self._own_tokens(prompt) if self.library == OWN else self._other_tokens(prompt)
+        took = time.perf_counter() - started
+        text = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        if self.options.json:
+            told = {
+                "text": text,
+                "tokens": len(tokens),
+                "seconds": took,
+                "device": str(device),
+                "library": self.library,
+            }
+            print(json.dumps(told), flush=True)
+        else:
+            print(f"[{len(tokens)} tokens, {len(tokens) / took:.1f} per second, on {device}, by {self.library}]")
+        return text
+
+    def _own_tokens(self, prompt: list[int]) -> list[int]:
+        import webgpu_torch as torch
+
+        given = torch.tensor([prompt], dtype=torch.int64, device=self.model.device)
+        written, tokens = self.tokenizer.stream(), []
+        for (token,) in self.model.stream(given, tokenizer=self.tokenizer, **_sampling(self.options)):
+            tokens.append(token)
+            if not self.options.json:
+                print(written.put(token), end="", flush=True)
+        if not self.options.json:
+            print(written.end())
+        return tokens
+
+    def _other_tokens(self, prompt: list[int]) -> list[int]:
+        import webgpu_torch as torch
+        from transformers import TextStreamer
+
+        given = torch.tensor([prompt], dtype=torch.int64, device=self.model.device)
+        streamer = (
+            None if self.options.json else TextStreamer(self.tokenizer, skip_prompt=True, skip_special_tokens=True)
         )
-    else:
-        print(f"[{len(tokens)} tokens, {len(tokens) / took:.1f} per second, on {model.device}]")
-    return text
+        mask = torch.ones_like(given)
+        written = self.model.generate(given, attention_mask=mask, streamer=streamer, **_sampling(self.options))
+        return written[0][len(prompt) :].tolist()
 
 
 def generate(options: Namespace) -> int:
     """Continue a text."""
-    _, device = prepare(options)
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(options.model)
-    model = load(AutoModelForCausalLM, options, device)
+    writer = _Writer(options)
+    prompt = writer.prompt(options.prompt)
     if not options.json:
         print(options.prompt, end="", flush=True)
-    _write(model, tokenizer, tokenizer(options.prompt, return_tensors="pt"), options)
+    writer.write(prompt)
     return 0
 
 
 def chat(options: Namespace) -> int:
     """Talk with a model, turn by turn."""
-    _, device = prepare(options)
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(options.model)
-    if tokenizer.chat_template is None:
+    writer = _Writer(options)
+    if writer.tokenizer.chat_template is None:
         raise SystemExit(f"error: {options.model} has no chat template; use: webgpu-torch generate")
-    model = load(AutoModelForCausalLM, options, device)
     messages = [{"role": "system", "content": options.system}] if options.system else []
     while True:
         try:
@@ -73,10 +118,7 @@ def chat(options: Namespace) -> int:
         if not said:
             return 0
         messages.append({"role": "user", "content": said})
-        inputs = tokenizer.apply_chat_template(
-            messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
-        )
-        messages.append({"role": "assistant", "content": _write(model, tokenizer, inputs, options)})
+        messages.append({"role": "assistant", "content": writer.write(writer.conversation(messages))})
 
 
 def embed(options: Namespace) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,7 @@ def load(
         ValueError: a file is damaged, holds anything but tensors, or an index names files outside of the folder.
     """
     weights: dict[str, Tensor] = {}
-    for path in _files(folder, stems):
+    for path in _shown(_files(folder, stems)):
         weights.update(_converted(load_file(path, device), dtype))
     return weights
 
@@ -117,6 +117,13 @@ def _files(folder: Path, stems: tuple[str, str]) -> list[Path]:
     raise FileNotFoundError(f"{folder} has no weights: expected one of {expected}")
 
 
+def _shown(files: list[Path]) -> Iterable[Path]:
+    """Return files whose progress is shown where somebody looks at a terminal."""
+    from tqdm import tqdm
+
+    return tqdm(files, desc="Loading weights", unit="file", disable=None, leave=False)
+
+
 def names(folder: Path, stems: tuple[str, str] = MODEL) -> list[str]:
     """Return what a model folder's weights are called; raises as :func:`load`."""
     found: list[str] = []
@@ -132,7 +139,7 @@ def each(
 
     Of files of ``torch.save`` all weights of a file are. Each has the shape that it has in its file. Arguments and errors are :func:`load`'s.
     """
-    for path in _files(folder, stems):
+    for path in _shown(_files(folder, stems)):
         if path.suffix == ".safetensors":
             for name, host in read_safetensors(path)[0].items():
                 assert isinstance(host, HostTensor)
