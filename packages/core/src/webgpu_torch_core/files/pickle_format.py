@@ -80,7 +80,8 @@ def read_pickle(
 
 def _rest_of(file: BinaryIO) -> memoryview:
     """Return what is left of a file, read into one piece of memory where the file can do that."""
-    if not (hasattr(file, "readinto") and hasattr(file, "seek") and hasattr(file, "tell")):
+    readinto = getattr(file, "readinto", None)
+    if readinto is None or not (hasattr(file, "seek") and hasattr(file, "tell")):
         return memoryview(file.read())
     start = file.tell()
     file.seek(0, 2)
@@ -88,7 +89,7 @@ def _rest_of(file: BinaryIO) -> memoryview:
     file.seek(start)
     count = 0
     while count < len(data):
-        got = file.readinto(memoryview(data)[count:])
+        got = readinto(memoryview(data)[count:])
         if not got:
             break
         count += got
