@@ -74,3 +74,30 @@ def test_functionalize():
 def test_negated_views():
     x = torch.tensor([1.0, -2.0])
     assert torch._neg_view(x).tolist() == x._neg_view().tolist() == [-1, 2] and not x._neg_view().is_neg()
+
+
+def _refusals(framework):
+    func, x = framework.func, framework.ones(3)
+    inside = framework.autograd.functional
+    return {
+        "nothing": lambda: func.jvp(lambda _: None, (x,), (x,)), "an empty tuple": lambda: func.vjp(lambda _: (), x),
+        "a number": lambda: func.jacrev(lambda _: 1)(x), "a text": lambda: func.jvp(lambda _: "a", (x,), (x,)),
+        "no primals": lambda: func.jvp(framework.sin, (), ()), "aux": lambda: func.jacfwd(lambda x: (x, 1), has_aux=True)(x),
+        "aux inside": lambda: func.grad(lambda x: (x.sum(), [x, 1.0]), has_aux=True)(x),
+        "jacobian in vmap": lambda: func.vmap(lambda x: inside.jacobian(framework.sin, x))(x),
+        "vjp in grad": lambda: func.grad(lambda x: inside.vjp(framework.sin, x, x)[0].sum())(x),
+    }  # fmt: skip
+
+
+# PyTorch's own jvp warns.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("name", _refusals(torch))
+def test_refusals_of_transforms(name):
+    errors = []
+    for framework in (torch, oracle):
+        with pytest.raises(RuntimeError) as caught:
+            _refusals(framework)[name]()
+        errors.append(caught.value)
+    text = str(errors[1])
+    expected = "torch.autograd.functional" if "torch.autograd.functional" in text else text[:45]
+    assert expected in str(errors[0])

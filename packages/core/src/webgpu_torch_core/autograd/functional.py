@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..operations.creation.ranges import eye
+from ..record.context import context
 from ..record.grad_mode import enable_grad
 from ..tensors.tensor import Tensor
 from .engine import grad, stack
@@ -37,8 +38,13 @@ def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple[Any, ..
 
     Raises:
         TypeError: it is neither a tensor nor a tuple of tensors.
+        RuntimeError: a transform of ``torch.func`` is calling.
     """
-
+    if what == "inputs" and context.transforms:
+        raise RuntimeError(
+            f"{function}: functions of torch.autograd.functional cannot be called by a function that torch.func transforms: use "
+            "torch.func.vjp, jvp, jacrev, jacfwd or hessian"
+        )
     several = isinstance(value, tuple)
     pieces = value if several else (value,)
     for index, each in enumerate(pieces):

@@ -76,6 +76,7 @@ class BatchRegion:
 
     def __enter__(self) -> int:
         count_modes(1)
+        context.transforms += 1
         self._before = context.refuses_random
         context.refuses_random = RANDOM_REFUSED if self.randomness == "error" else None
         _levels.sizes.append(self.size)
@@ -86,6 +87,7 @@ class BatchRegion:
         _levels.sizes.pop()
         _levels.randomness.pop()
         context.refuses_random = self._before
+        context.transforms -= 1
         count_modes(-1)
 
 

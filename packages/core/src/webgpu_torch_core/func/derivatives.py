@@ -14,9 +14,10 @@ from typing import Any
 from ..autograd.engine import grad as engine_grad
 from ..autograd.engine import reachable
 from ..dispatch.registry import OPERATIONS
+from ..record.context import context
 from ..record.grad_mode import enable_grad, is_grad_enabled
 from ..record.node import AccumulateGrad
-from ..tensors.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
+from ..tensors.pytree import TreeSpec, tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..tensors.tensor import Tensor
 from .batching import batch_size, batched, current_level, is_batched, level_of, named_after, one_by_one
 
@@ -74,7 +75,11 @@ class _Run:
             given[number] = tree_map(lambda leaf: self._stand_in(leaf, leaves), args[number])
         self.structure = [tree_flatten(args[number])[1] for number in argnums]
         self.fresh = leaves
-        self.result = func(*given, **kwargs)
+        context.transforms += 1
+        try:
+            self.result = func(*given, **kwargs)
+        finally:
+            context.transforms -= 1
 
     def _stand_in(self, leaf: Any, leaves: list[Any]) -> Any:
         if not isinstance(leaf, Tensor):
@@ -145,7 +150,29 @@ def _split_aux(result: Any, has_aux: bool, function: str) -> tuple[Any, Any]:
         raise RuntimeError(
             f"{function}: output of function f should be a tuple: (output, aux) if has_aux is True, got {type(result)}"
         )
+    for each in tree_leaves(result[1]):
+        if not isinstance(each, Tensor):
+            raise RuntimeError(f"Expected tensors, got unsupported type {type(each)}")
     return result
+
+
+def _flat_outputs(outputs: object, function: str) -> tuple[list[Tensor], TreeSpec]:
+    """Return what a function returned as a list of tensors, and its structure.
+
+    Raises:
+        RuntimeError: it returned nothing, or something else than tensors.
+    """
+    leaves, spec = tree_flatten(outputs)
+    if outputs is None or not leaves:
+        raise RuntimeError(
+            f"{function}: Expected f to be a function that has non-empty output (got output = {outputs})"
+        )
+    for each in leaves:
+        if not isinstance(each, Tensor):
+            raise RuntimeError(
+                f"{function}: expected f(*primals) to return only tensors, got unsupported type {type(each)}"
+            )
+    return leaves, spec
 
 
 # Gradients
@@ -219,9 +246,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     with enable_grad():
         run = _Run(func, primals, {}, range(len(primals)))
         outputs, aux = _split_aux(run.result, has_aux, "vjp(f, *primals)")
-    leaves, spec = tree_flatten(outputs)
-    if not all(isinstance(each, Tensor) for each in leaves):
-        raise RuntimeError("vjp(f, *primals): Expected f(*primals) to return only tensors")
+    leaves, spec = _flat_outputs(outputs, "vjp(f, *primals)")
 
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         del retain_graph, create_graph
@@ -249,7 +274,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     Found by differentiating the vector-Jacobian product, which is linear in its vector, once more.
 
     Raises:
-        RuntimeError: primals and tangents are no tuples of the same structure.
+        RuntimeError: primals and tangents are no tuples of the same structure, or the function returns no tensors.
     """
     del strict
     if not isinstance(primals, tuple):
@@ -257,6 +282,8 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
             "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals). Got "
             f"{type(primals)}"
         )
+    if not primals:
+        raise RuntimeError("jvp(f, primals, tangents): Expected primals to contain at least one Tensor")
     if tree_flatten(primals)[1] != tree_flatten(tangents)[1]:
         raise RuntimeError(
             "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, if "
@@ -265,7 +292,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     with enable_grad():
         run = _Run(func, primals, {}, range(len(primals)))
         outputs, aux = _split_aux(run.result, has_aux, "jvp(f, primals, tangents)")
-        leaves, spec = tree_flatten(outputs)
+        leaves, spec = _flat_outputs(outputs, "jvp(f, primals, tangents)")
         wholes = [_whole(each, run.level) for each in leaves]
         vectors = [each.detach().new_zeros(each.shape).requires_grad_() for each in wholes]
         found = run.gradients(leaves, vectors)
@@ -324,9 +351,7 @@ def jacrev(
         with enable_grad():
             run = _Run(func, args, kwargs, argument_numbers(argnums, args))
             output, aux = _split_aux(run.result, has_aux, "jacrev")
-            leaves, spec = tree_flatten(output)
-            if not all(isinstance(each, Tensor) for each in leaves):
-                raise RuntimeError("jacrev: Expected f(*args) to return only tensors")
+            leaves, spec = _flat_outputs(output, "vjp(f, *primals)")
             found = []
             for each in leaves:
                 parts = run.by_argument(run.examples(_rows(run, each)))

@@ -22,6 +22,7 @@ class Context(threading.local):
         saved_hooks: pairs of functions that pack and unpack what is saved for backward, the innermost last.
         capture: the recording of a compiled function that the thread is in, or None.
         refuses_random: why no random numbers may be drawn, or None; ``vmap`` sets it while examples must not share draws.
+        transforms: how many transforms of ``torch.func`` are calling a function.
         engines: device types -> the engine that stands in for their devices; empty but while an export is captured.
     """
 
@@ -37,6 +38,7 @@ class Context(threading.local):
         self.saved_hooks: list[tuple[Any, Any]] = []
         self.capture: Any = None
         self.refuses_random: str | None = None
+        self.transforms = 0
         self.engines: dict[str, Any] = {}
 
 
