@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from itertools import pairwise
 from pickle import UnpicklingError as UnpicklingError
-from typing import Any, BinaryIO, cast
+from typing import Any, cast
 
 from webgpu_torch_core.files.host_tensors import (
     MAXIMUM_DIMENSIONS,
@@ -78,7 +78,7 @@ def read_pickle(
         raise type(error)(f"{label}: {error}") from None
 
 
-def _rest_of(file: BinaryIO) -> memoryview:
+def _rest_of(file: io.BufferedIOBase) -> memoryview:
     """Return what is left of a file, read into one piece of memory where the file can do that."""
     readinto = getattr(file, "readinto", None)
     if readinto is None or not (hasattr(file, "seek") and hasattr(file, "tell")):
@@ -102,7 +102,7 @@ def _open_file(path: object) -> tuple[memoryview, dict[str, memoryview], str, bo
     start = 0
     if hasattr(path, "read"):
         start = path.tell() if hasattr(path, "tell") else 0  # type: ignore[attr-defined]
-        data, label = _rest_of(cast("BinaryIO", path)), getattr(path, "name", type(path).__name__)
+        data, label = _rest_of(cast("io.BufferedIOBase", path)), getattr(path, "name", type(path).__name__)
     else:
         data, label = map_file(path), repr(os.fspath(path))  # type: ignore[call-overload]
     if is_older(data):
