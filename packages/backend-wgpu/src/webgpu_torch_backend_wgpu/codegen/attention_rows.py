@@ -25,9 +25,9 @@ from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 
 #: in how many parts columns may be split
 _SPLITS = (1, 2, 4, 8, 16, 32, 64)
-#: the share of the memory's rate that is reached, workgroups that a unit runs at once, the share of a dispatch that one of
-#: these takes for a column, and the products with a column that last as long again
-_SHARE, _TOGETHER, _COLUMN, _PRODUCTS = 0.48, 4, 0.0043, 512
+#: the share of the memory's rate that is reached, workgroups that a unit runs at once, the operations of a unit that last as long
+#: as one of these takes for a column, and the products with a column that last as long again
+_SHARE, _TOGETHER, _COLUMN, _PRODUCTS = 0.48, 4, 14500, 512
 #: what a second pass and each part that it adds cost, in dispatches
 _SPLITTING, _PART = 0.3, 0.028
 #: least threads of a workgroup
@@ -73,7 +73,7 @@ def few_rows_seconds(kernel: Attention, splits: int, facts: Facts) -> float:
     moved = sum(each.numel * each.dtype.itemsize for each in kernel.operands)
     rounds = -(-number_of_elements(kernel.batch) * splits // (_TOGETHER * facts.units))
     column = _COLUMN * (1 + number_of_elements(kernel.m) * number_of_elements(kernel.k) / _PRODUCTS)
-    waiting = rounds * -(-number_of_elements(kernel.n) // splits) * column * facts.dispatch
+    waiting = rounds * -(-number_of_elements(kernel.n) // splits) * column * facts.units / facts.flops
     seconds = max(moved / (facts.bandwidth * _SHARE), waiting) + facts.dispatch
     return seconds if splits == 1 else seconds + (_SPLITTING + _PART * splits) * facts.dispatch
 

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from typing import Any
 
 from ..ir.expression import Expression, load, load_at, rewrite, topological
-from ..ir.kernels import Attention, Contraction, Kernel
+from ..ir.kernels import Attention, Contraction, Kernel, Pointwise
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
 from ..ir.records import Record
 from ..ir.reindexing import Terms, reindex
@@ -271,8 +271,10 @@ def _sizes(kernel: Contraction, hidden: str) -> Shape:
 
 def _worthwhile(definition: Definition, node: Expression, kernel: Kernel) -> bool:
     value = definition.value
-    if definition.shared and definition.settled and _loads_whole(definition) > 1:
-        # One load of what is in memory anyway, instead of all that it is made of.
+    # One load of what is in memory anyway, instead of all that it is made of; of a mask, which takes less memory than that, even
+    # instead of one load, unless one kernel makes both.
+    mask = value.dtype.category == 0 and not isinstance(kernel, Pointwise)
+    if definition.settled and (definition.shared or mask) and _loads_whole(definition) > (not mask):
         return False
     if value.size <= 6:
         return True
