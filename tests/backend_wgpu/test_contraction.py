@@ -153,22 +153,6 @@ def test_vector_variants(strip: Strip, layouts: tuple[str, str], sizes: tuple[in
     close(got, exact, sizes[-1])
 
 
-def any_wide_product(data: st.DataObject) -> None:
-    m, n, k = data.draw(st.integers(1, 8)), data.draw(st.integers(8, 90)), data.draw(st.integers(1, 40))
-    kind, width = data.draw(st.sampled_from([float32, float16, bfloat16])), data.draw(st.sampled_from([4, 8, 16]))
-    shared, emulate = data.draw(st.booleans()), data.draw(st.booleans())
-    kernel, operands, exact = product(data.draw(st.integers(1, 2)), m, n, k * width, ("r", "r"), kind, shared)
-    (got,) = run(
-        kernel, operands, lambda kernel, given: generate_vector(kernel, given.replace(software=False)), emulate
-    )
-    close(got, exact, k * width)
-
-
-@pytest.mark.parametrize("count", [pytest.param(6, id="some"), pytest.param(80, id="many", marks=pytest.mark.slow)])
-def test_loads_of_sixteen_bytes(count: int) -> None:
-    draw(count, any_wide_product)
-
-
 def any_product_of_few_rows(data: st.DataObject) -> None:
     few, many = data.draw(st.integers(1, 8)), data.draw(st.integers(8, 300))
     m, n = data.draw(st.permutations([few, many]))

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 import webgpu_torch as ours
 from contraction_cases import draw
+from golden.profiles import PROFILES
+from hypothesis import given as drawn
+from hypothesis import settings
 from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu import device as device_module
-from webgpu_torch_backend_wgpu.codegen import VARIANTS, contraction_prepared
+from webgpu_torch_backend_wgpu.backend import WgpuBackend
+from webgpu_torch_backend_wgpu.codegen import VARIANTS, contraction_prepared, generate
 from webgpu_torch_backend_wgpu.codegen.contraction_prepared import preparing_pays
+from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
 from webgpu_torch_backend_wgpu.program import Capabilities
+from webgpu_torch_core.ir.dtypes import bfloat16, float32
 from webgpu_torch_core.ir.encodings import ENCODINGS
-from webgpu_torch_core.ir.kernels import PreparedContraction
+from webgpu_torch_core.ir.expression import accumulator, cast, load, reduced
+from webgpu_torch_core.ir.kernels import Operand, Output, PreparedContraction, Reduction, Store
+from webgpu_torch_core.ir.monoids import monoid
 from webgpu_torch_core.operations.contraction.encoded_weights import decode_weight, encode_weight, encoded_linear
 from webgpu_torch_core.record.devices import engine_for
 from webgpu_torch_testing import interpret, run_kernel
@@ -28,6 +37,8 @@ BEFORE: dict[str, Callable[..., torch.Tensor]] = {
     "greatest": lambda t, x, y: x * (x.abs().amax(-1, keepdim=True) + 1).reciprocal() - y,
     "joined": lambda t, x, y: t.cat((t.sin(x[:, 2:]), y[:, :2]), -1),
 }
+#: an adapter that computes nothing
+ADAPTER = WgpuBackend(CheckingRuntime([PROFILES["default"]])).open(0)
 KINDS = {"float32": (2e-5, 2e-5), "float16": (4e-3, 4e-3), "bfloat16": (3e-2, 3e-2)}
 
 
@@ -126,3 +137,26 @@ def test_encoded_weights(encoding: str, preparing: list[PreparedContraction]) ->
     assert preparing[-1].reductions
     expected = torch.nn.functional.rms_norm(x, (320,), eps=1e-6) @ weight.t()
     torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-4)
+
+
+@settings(max_examples=40, deadline=None)
+@drawn(
+    st.integers(1, 8), st.integers(1, 4000), st.integers(8, 4000), st.sampled_from(["float32", "bfloat16"]),
+    st.sampled_from("rc"), st.sampled_from([1 << 14, 1 << 15, 48 << 10]),
+)  # fmt: skip
+def test_it_fits_workgroup_memory(m: int, k: int, n: int, kind: str, layout: str, room: int) -> None:
+    """What pays is no larger than the workgroup memory that there is."""
+    types = {"float32": float32, "bfloat16": bfloat16}
+    right = (1, n) if layout == "c" else (k, 1)
+    load_left, load_right = load(0, 0, (k, 0, 1), types[kind]), load(1, 0, (0, *right), types[kind])
+    kernel = PreparedContraction(
+        (Operand(types[kind], m * k), Operand(types[kind], n * k)), (Output(float32, m * n, None),), (), "prepared",
+        (), (m,), (n,), (k,), cast(load_left, float32) / reduced(0, float32), cast(load_right, float32), float32,
+        (Store(0, 0, (n, 1), accumulator(float32)),), (Reduction(monoid("sum", float32), cast(load_left, float32)),),
+    )  # fmt: skip
+    given = ADAPTER.capabilities.replace(workgroup_bytes=room, facts=ADAPTER.capabilities.facts.replace(dispatch=1.0))
+    if not preparing_pays(kernel, given):
+        return
+    (program,) = generate(kernel, given).passes[:1]
+    taken = re.findall(r"var<workgroup> \w+: array<(vec4<f32>|f32), (\d+)>", program.source)
+    assert sum((16 if each.startswith("vec4") else 4) * int(count) for each, count in taken) <= room

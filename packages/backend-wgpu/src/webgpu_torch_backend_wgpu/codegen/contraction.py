@@ -46,18 +46,12 @@ def loads_of(root: Expression) -> list[Expression]:
     return [node for node in topological(root) if node.step in ("load", "load_at")]
 
 
-def _fits(node: Expression, lanes: int) -> bool:
-    """Return whether one access reads so many elements: there is no vector of more than four halves."""
-    most = LANES if node.dtype.name == "float16" else VECTOR_BYTES // node.dtype.itemsize
-    return node.dtype.name in _VECTOR_TYPES and lanes <= most
-
-
 class Side:
     """One operand of a contraction: its expression, and which of its dimensions are contiguous in memory.
 
     ``axis`` is the group (``"k"`` or the side's own, ``"m"`` or ``"n"``) along which neighbours are neighbours in memory,
     ``lanes`` how many elements along it one thread can load as aligned vectors: as many as asked for, or 1. After
-    :meth:`widen`, ``folds`` is how many numbers each of these elements holds.
+    :meth:`fold`, ``folds`` is how many numbers each of these elements holds.
     """
 
     def __init__(self, kernel: Contraction, value: Expression, group: str, lanes: int = LANES) -> None:
@@ -111,30 +105,22 @@ class Side:
         others = strides[:at] + strides[last:]
         return None if found and (offset % lanes or any(each % lanes for each in others)) else found
 
-    def widen(self, most: int) -> None:
-        """Have a thread load as many neighbours along k at once as one access moves, ``most`` at most; of elements that hold
-        several numbers each, where these are the last dimension of k, all numbers."""
-        folds = self._numbers_of_an_element()
-        if self.kernel.dtype.name != "float32" or (folds == 1 and (self.axis != "k" or self.lanes == 1)):
-            return
-        for lanes in (each for each in (16, 8, LANES) if each <= most):
-            steps = [self.step(node, "k", lanes, folds > 1) for node in self.loads]
-            fitting = (
-                step == 0 or (step == 1 and _fits(node, lanes)) for node, step in zip(self.loads, steps, strict=True)
-            )
-            if 1 in steps and all(fitting):
-                self.axis, self.lanes, self.folds = "k", lanes, folds
-                return
-
-    def _numbers_of_an_element(self) -> int:
-        """Return how many numbers one element holds, which the last coordinate along k tells apart; 1 where none does."""
+    def fold(self) -> None:
+        """Have a thread load elements along k that hold several numbers each, if these are the last dimension of k."""
         first, sizes = self.spans["k"]
         last = first + len(sizes) - 1
         nodes = topological(self.value)
         places = {node.payload for node in nodes if node.step == "coordinate"}
-        if not sizes or sizes[-1] not in _FOLDS or places != {last} or any(node.step == "load_at" for node in nodes):
-            return 1
-        return 1 if any(node.payload[2][last] for node in self.loads) else sizes[-1]
+        if self.kernel.dtype.name != "float32" or not sizes or sizes[-1] not in _FOLDS or places != {last}:
+            return
+        if any(node.step == "load_at" for node in nodes) or any(node.payload[2][last] for node in self.loads):
+            return
+        steps = [self.step(node, "k", LANES, 1) for node in self.loads]
+        if 1 in steps and all(
+            step == 0 or (step == 1 and node.dtype.name in _VECTOR_TYPES)
+            for node, step in zip(self.loads, steps, strict=True)
+        ):
+            self.axis, self.lanes, self.folds = "k", LANES, sizes[-1]
 
     def _axis(self) -> str:
         """Return the group that is contiguous; computed loads mostly are along the side's own dimensions."""
@@ -298,19 +284,17 @@ class Frame:
             values.append(Lowering(self.module, leaf, given=self.given).value(side.value))
         return halves_in_words(values) if scalar == "f16" else vector(scalar, values)
 
-    def vectors_of(self, side: Side, batch: list[Node], row: Node, depth: Node) -> list[Node]:
-        """Write what loads as many neighbours along k as a side is read together, and return their numbers as vectors."""
+    def folded(self, side: Side, batch: list[Node], row: Node, depth: Node) -> list[Node]:
+        """Write what loads neighbours along k that hold several numbers each, and return these as vectors."""
         numbers = side.lanes * side.folds
-        k = side.spans["k"][1]
-        at = {side.group: row, "k": split_index(self.module, depth, k) if side.folds > 1 else depth}
+        at = {side.group: row, "k": split_index(self.module, depth, side.spans["k"][1])}
         groups: dict[Expression, list[Node]] = {}
         for node in side.loads:
             index = self.body.let(self.module.fresh("a"), self._index(side, node, batch, at))
-            if side.step(node, "k", side.lanes, side.folds > 1) == 0:
-                one = Load(self.buffers.operand(node.payload[0]), index, False)
-                groups[node] = [self.body.let(self.module.fresh("s"), one)] * numbers
-                continue
             buffer = self.buffers.operand(node.payload[0])
+            if side.step(node, "k", side.lanes, 1) == 0:
+                groups[node] = [self.body.let(self.module.fresh("s"), Load(buffer, index, False))] * numbers
+                continue
             group = self.body.let(self.module.fresh("v"), LoadGroup(buffer, index, side.lanes))
             groups[node] = [group_element(group, buffer.encoding, number // side.folds) for number in range(numbers)]
         values: list[Node] = []
@@ -319,7 +303,7 @@ class Frame:
             def leaf(node: Expression, index: Node | None, number: int = number) -> Node:
                 return groups[node][number] if node.step == "load" else convert_to("i32", fixed(number % side.folds))
 
-            values.append(Lowering(self.module, leaf, given=self.given).value(side.value))
+            values.append(Lowering(self.module, leaf).value(side.value))
         return [vector("f32", values[first : first + LANES]) for first in range(0, numbers, LANES)]
 
     def epilogue(self, batch: list[Node], row: Node, column: Node, values: list[Node]) -> None:

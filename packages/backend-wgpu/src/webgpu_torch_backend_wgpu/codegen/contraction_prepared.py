@@ -15,7 +15,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame, Side
-from .contraction_vector import SKINNY, VectorGenerator, vector_seconds
+from .contraction_vector import SKINNY, VectorGenerator
 from .ir import Node, fixed, u32, vector
 from .lowering import Lowering
 from .module import LINEAR_GROUP, THREAD, WORKGROUP
@@ -23,13 +23,13 @@ from .row_states import State, merge_team
 from .steps import step_length
 from .types import element_type
 
-#: bytes of workgroup memory that sums and reductions take besides the rows
-_BESIDES = 1 << 13
-#: threads of a workgroup, where the adapter has as many, and workgroups for each of its units: few large ones prepare less often
-_THREADS, _AT_ONCE = 512, 2
+#: bytes of workgroup memory that reductions take, and those of a thread's sums of one row
+_REDUCED, _SUMMED = 1 << 12, 16
+#: workgroups for each unit of an adapter: each prepares the rows once
+_AT_ONCE = 4
 #: steps of which rows are computed for each operation that units reach in a product; and how many dispatches that do nothing
 #: take as long as one that is saved, with what it computes and the host's part of it
-_STEPS, _STARTED = 0.1, 2
+_STEPS, _STARTED = 0.1, 3
 #: most threads that sum one result, of which as many workgroups follow
 _TEAM = 64
 
@@ -46,17 +46,13 @@ def preparing_pays(kernel: PreparedContraction, capabilities: Capabilities) -> b
     as there are workgroups, one after another.
     """
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    if (
-        k < WORKGROUP
-        or capabilities.software
-        or kernel.dtype.name != "float32"
-        or batch != 1
-        or not 0 < m <= min(n, SKINNY)
-    ):
+    if capabilities.software or kernel.dtype.name != "float32" or batch != 1:
         return False
-    if 4 * m * k + _BESIDES > capabilities.workgroup_bytes:
+    if k < WORKGROUP or not 0 < m <= min(n, SKINNY):
         return False
-    facts, width = capabilities.facts, min(_THREADS, capabilities.invocations)
+    if 4 * m * k + _SUMMED * WORKGROUP * min(m, LANES) + _REDUCED > capabilities.workgroup_bytes:
+        return False
+    facts, width = capabilities.facts, min(WORKGROUP, capabilities.invocations)
     steps = _length((kernel.left, *(each.value for each in kernel.reductions)), capabilities)
     computed = _workgroups(-(-n * _TEAM // width), capabilities) * m * k * steps
     return computed < _STARTED * facts.dispatch * facts.flops * _STEPS
@@ -74,14 +70,14 @@ def _workgroups(strips: int, capabilities: Capabilities) -> int:
 
 
 def _refused(node: Expression, index: Node | None) -> Node:
-    raise AssertionError(f"'{node.step}' is no number of a row")
+    raise TypeError(f"'{node.step}' is no number of a row")
 
 
 class _Generator(VectorGenerator):
     """Stages the small side, and reads it from there."""
 
     def __init__(self, frame: Frame, capabilities: Capabilities, strip: None) -> None:
-        super().__init__(frame, capabilities, strip, min(_THREADS, capabilities.invocations))
+        super().__init__(frame, capabilities, strip)
         #: four neighbours lie together where products read them together
         self.grouped = frame.k % LANES == 0
         size = self.rows * frame.k
@@ -163,4 +159,4 @@ class _Generator(VectorGenerator):
         return four if self.reach > 1 else four[at % fixed(LANES)]
 
 
-__all__ = ["generate_prepared", "preparing_pays", "vector_seconds"]
+__all__ = ["generate_prepared", "preparing_pays"]

@@ -30,8 +30,6 @@ _NEAR, _LONG = 16, 64
 #: from how many rows of the small side on, and how many rows of the large one a thread takes then, where these are halves:
 #: what it read of the small side serves all of them
 _MANY, _ACROSS = 4, 4
-#: elements that a thread reads at once
-_WIDEST = 16
 #: threads of a workgroup that do not wait for each other: so few that there are workgroups for several processors
 _THREADS_ALONE = 32
 #: from how many results on threads may sum them alone, and products of the longest of such sums
@@ -103,15 +101,12 @@ def _choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
 class VectorGenerator:
     """Writes the program of a contraction with few rows."""
 
-    def __init__(
-        self, frame: Frame, capabilities: Capabilities, strip: Strip | None, workgroup: int | None = None
-    ) -> None:
+    def __init__(self, frame: Frame, capabilities: Capabilities, strip: Strip | None) -> None:
         self.frame = frame
         self.body = frame.body
         self.capabilities = capabilities
         small, big = (frame.left, frame.right) if frame.m <= frame.n else (frame.right, frame.left)
-        # Where threads of the host compute, long vectors are many registers.
-        big.widen(LANES if capabilities.software else _WIDEST)
+        big.fold()
         strip = strip or _choose_strip(frame, big, capabilities)
         self.small = small
         self.big = big
@@ -119,7 +114,7 @@ class VectorGenerator:
         self.team = strip.team
         self.along_k = big.axis == "k"
         self.rows = small.rows
-        self.workgroup = workgroup or frame.module.workgroup
+        self.workgroup = frame.module.workgroup
         self.width = self.workgroup // strip.team
         #: elements of a sum held together: neighbouring outputs, unless the vectors run along k
         self.lanes = 1 if self.along_k else big.lanes
@@ -188,7 +183,7 @@ class VectorGenerator:
         turn = self.team * self.reach
         share = -(-k // self.strip.splits)
         depth = -(-share // turn) * turn
-        unroll = 4 if self.rows <= LANES and self.across == 1 and self.reach <= _WIDEST else 2
+        unroll = 4 if self.rows <= LANES and self.across == 1 else 2
         first = body.let("first", self.split * depth)
         last = body.let("last", minimum(first + depth, k))
         deep = body.var("deep", first + self.part * self.reach)
@@ -222,8 +217,8 @@ class VectorGenerator:
     def _weights(self, column: Node, deep: Node) -> list[Node]:
         """Return the large side's element from ``deep`` on, or its vectors along its axis."""
         frame, big = self.frame, self.big
-        if self.reach > LANES:
-            return frame.vectors_of(big, self.coordinates, column, deep)
+        if big.folds > 1:
+            return frame.folded(big, self.coordinates, column, deep)
         load = frame.vector_of if big.lanes > 1 else frame.element
         return [load(big, self.coordinates, column, deep)]
 
