@@ -14,7 +14,7 @@ PROGRAM = Path(__file__).parent / "decoding_kernels.py"
 #: and keys are rotated, one for that, what writes keys and values, attention in two passes, its output; norms and gates by
 #: themselves where threads of the host compute
 MOST = {
-    "discrete": {"gpt2": 6, "llama": 7, "qwen2": 7, "qwen3": 7, "gemma3": 11, "phi3": 7, "qwen3 int4": 8},
+    "discrete": {"gpt2": 7, "llama": 8, "qwen2": 8, "qwen3": 8, "gemma3": 12, "phi3": 8, "qwen3 int4": 9},
     "default": {"gpt2": 6, "llama": 8, "qwen2": 8, "qwen3": 10, "gemma3": 14, "phi3": 8, "qwen3 int4": 11},
     "llvmpipe": {"gpt2": 10, "llama": 12, "qwen2": 12, "qwen3": 12, "gemma3": 14, "phi3": 12, "qwen3 int4": 13},
 }
