@@ -122,7 +122,8 @@ def serving(folder: Path, *options: str) -> Iterator[Server]:
     try:
         yield server
         if server.process.poll() is None:
-            assert server.end() == ""
+            said = server.end()
+            assert said == "", said
     finally:
         server.process.kill()
         server.process.communicate()

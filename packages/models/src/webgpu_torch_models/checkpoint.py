@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -119,9 +120,11 @@ def _files(folder: Path, stems: tuple[str, str]) -> list[Path]:
 
 def _shown(files: list[Path]) -> Iterable[Path]:
     """Return files whose progress is shown where somebody looks at a terminal."""
+    if not sys.stderr.isatty():  # as in a page, where nothing installs what only terminals need
+        return files
     from tqdm import tqdm
 
-    return tqdm(files, desc="Loading weights", unit="file", disable=None, leave=False)
+    return tqdm(files, desc="Loading weights", unit="file", leave=False)
 
 
 def names(folder: Path, stems: tuple[str, str] = MODEL) -> list[str]:
