@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,6 +12,7 @@ import huggingface_hub
 import pytest
 from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
 from webgpu_torch_models import hub
+from webgpu_torch_models.decoder_families import LlamaConfig, LlamaForCausalLM
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
@@ -44,3 +47,24 @@ def test_other_errors_are_what_they_are(monkeypatch: pytest.MonkeyPatch, error: 
     with pytest.raises(type(error)) as caught:
         asked(monkeypatch, error)
     assert caught.value is error
+
+
+LOADING = """
+import sys
+sys.modules.update(dict.fromkeys(sys.argv[2:]))  # an import of these fails
+from webgpu_torch_models import AutoModelForCausalLM
+import webgpu_torch_core as torch
+with torch.device("cpu"):
+    model = AutoModelForCausalLM.from_pretrained(sys.argv[1])
+    print(model.generate(torch.tensor([[1, 2]]), max_new_tokens=2, num_beams=1).shape)
+"""
+
+
+def test_a_folder_needs_nothing_that_pages_lack(tmp_path: Path) -> None:
+    config = LlamaConfig(
+        vocab_size=8, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=1, eos_token_id=None
+    )
+    LlamaForCausalLM(config).save_pretrained(tmp_path)
+    command = [sys.executable, "-c", LOADING, str(tmp_path), "tqdm", "huggingface_hub", "tokenizers", "jinja2", "PIL"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.stdout == "torch.Size([1, 4])\n", ended.stderr
