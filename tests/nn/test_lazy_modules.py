@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import operator
 from typing import Any
 
 import pytest
@@ -71,3 +73,17 @@ def test_shapes_that_do_not_fit() -> None:
         ours.nn.LazyConv2d(4, 3)(ours.ones(4, 4))
     with pytest.raises(ValueError, match="divisible by groups"):
         ours.nn.LazyConv1d(4, 3, groups=2)(ours.ones(1, 3, 8))
+
+
+@pytest.mark.parametrize(
+    "module", ["nn", "optim", "optim.lr_scheduler", "utils.data", "distributions.transforms", "nn.parameter"]
+)
+def test_classes_are_related_as_pytorchs(module: str) -> None:
+    theirs, mine = operator.attrgetter(module)(torch), operator.attrgetter(module)(ours)
+    names = [
+        each for each in dir(theirs) if all(isinstance(getattr(side, each, None), type) for side in (theirs, mine))
+    ]
+    assert len(names) > 3
+    for one, other in itertools.product(names, names):
+        expected = issubclass(getattr(theirs, one), getattr(theirs, other))
+        assert issubclass(getattr(mine, one), getattr(mine, other)) is expected, (one, other)

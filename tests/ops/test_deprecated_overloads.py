@@ -11,6 +11,7 @@ import webgpu_torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from webgpu_torch_core.dispatch.deprecated_overloads import _NUMBERS, _ORDERS
+from webgpu_torch_core.notices import Notices
 
 SHAPES = {
     "mat1": (2, 3), "mat2": (3, 4), "mat": (2, 3), "vec": (3,), "vec1": (2,), "vec2": (4,), "batch1": (2, 2, 3), "batch2": (2, 3, 4),
@@ -51,6 +52,7 @@ def test_forms(name: str, place: int, numbers: list[float], how: str, gradient: 
         given = [next(drawn) if each in _NUMBERS else tensors[each] for each in order]
         if how == "in place":
             given[0] = given[0].clone()
+        Notices.said.clear()
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             if method:

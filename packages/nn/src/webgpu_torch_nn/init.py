@@ -6,12 +6,12 @@ Every function fills its ``tensor`` in place, outside autograd, and returns it.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 
 _UNIT_GAIN = (
     "linear",
@@ -73,10 +73,8 @@ def trunc_normal_(
     if tensor.is_meta:
         return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
-        warnings.warn(
-            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
-            "The distribution of values may be incorrect.",
-            stacklevel=2,
+        warn(
+            "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. The distribution of values may be incorrect."
         )
 
     def cumulative(x: float) -> float:
@@ -185,7 +183,7 @@ def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> 
 
 def _kaiming_deviation(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> float | None:
     if 0 in tensor.shape:
-        warnings.warn("Initializing zero-element tensors is a no-op", stacklevel=3)
+        warn("Initializing zero-element tensors is a no-op")
         return None
     return calculate_gain(nonlinearity, a) / math.sqrt(_calculate_correct_fan(tensor, mode))
 
@@ -249,11 +247,7 @@ def _deprecated(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     old_name = function.__name__[:-1]
 
     def alias(*args: Any, **kwargs: Any) -> Tensor:
-        warnings.warn(
-            f"`nn.init.{old_name}` is now deprecated in favor of `nn.init.{function.__name__}`.",
-            FutureWarning,
-            stacklevel=2,
-        )
+        warn(f"`nn.init.{old_name}` is now deprecated in favor of `nn.init.{function.__name__}`.", FutureWarning)
         return function(*args, **kwargs)
 
     alias.__name__ = alias.__qualname__ = old_name

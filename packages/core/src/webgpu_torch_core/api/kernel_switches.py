@@ -9,6 +9,7 @@ import os
 import warnings
 from typing import Any
 
+from ..notices import Notices
 from ..operations.creation.typed_storage import TypedStorage
 from ..operations.creation.untyped_storage import UntypedStorage
 from ..operations.elementwise.call import use_default_float
@@ -24,7 +25,6 @@ class _Settings:
     deterministic = False
     fill = True
     warn_only = False
-    warn_always = False
     threads = 0
     interop_threads = 0
 
@@ -163,19 +163,19 @@ def get_deterministic_debug_mode() -> int:
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Set what :func:`is_warn_always_enabled` returns: how often warnings are shown is up to Python's filters.
+    """Set whether warnings that come once in a process come every time.
 
     Raises:
         RuntimeError: not a bool.
     """
     if not isinstance(b, bool):
         raise RuntimeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
-    _Settings.warn_always = b
+    Notices.always = b
 
 
 def is_warn_always_enabled() -> bool:
-    """Return what was set."""
-    return _Settings.warn_always
+    """Return whether warnings that come once in a process come every time."""
+    return Notices.always
 
 
 def set_flush_denormal(mode: bool) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..dispatch.registry import OPERATIONS
+from ..notices import warn_once
 from ..operations.in_place.writing import summed
 from ..operations.indexing.parts import place_of_part
 from ..record.grad_mode import recording
@@ -310,6 +311,12 @@ def backward(
         grad_tensors = grad_variables
     if inputs is not None:
         inputs = _checked_inputs(inputs, "backward")
+    if create_graph:
+        warn_once(
+            "Using backward() with create_graph=True will create a reference cycle between the parameter and its gradient which can "
+            "cause a memory leak. We recommend using autograd.grad when creating the graph to avoid this. If you have to use this "
+            "function, make sure to reset the .grad fields of your parameters to None after use to break the cycle and avoid the leak."
+        )
     roots = _roots(_as_tuple(tensors), grad_tensors)
     keep = create_graph if retain_graph is None else retain_graph
     if inputs is None:

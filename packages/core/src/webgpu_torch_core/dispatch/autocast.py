@@ -13,6 +13,7 @@ from typing import Any
 
 from ..backend.plugins import KNOWN_BACKENDS, registry
 from ..ir.dtypes import dtype, float32, float64, promote_types
+from ..notices import warn_once
 from ..record.context import context
 from ..tensors.tensor import Tensor
 
@@ -233,8 +234,13 @@ def is_autocast_enabled(device_type: str = "webgpu") -> bool:
     return context.casting.get(device_type, False)
 
 
+def _warn_of_old_query(name: str, instead: str) -> None:
+    warn_once(f"torch.{name}() is deprecated. Please use torch.{instead} instead.", DeprecationWarning)
+
+
 def is_autocast_cpu_enabled() -> bool:
     """Return whether an autocast region is open for the CPU."""
+    _warn_of_old_query("is_autocast_cpu_enabled", "is_autocast_enabled('cpu')")
     return is_autocast_enabled("cpu")
 
 
@@ -252,11 +258,13 @@ def get_autocast_dtype(device_type: str = "webgpu") -> dtype:
 
 def get_autocast_gpu_dtype() -> dtype:
     """Return the type that regions for WebGPU devices use."""
+    _warn_of_old_query("get_autocast_gpu_dtype", "get_autocast_dtype('webgpu')")
     return autocast_type("webgpu")
 
 
 def get_autocast_cpu_dtype() -> dtype:
     """Return the type that regions for the CPU use."""
+    _warn_of_old_query("get_autocast_cpu_dtype", "get_autocast_dtype('cpu')")
     return autocast_type("cpu")
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 
+from ..notices import warn_once
 from ..tensors.tensor import Tensor
 
 _PRODUCTS = {
@@ -57,11 +57,9 @@ def modern_arguments(
         operands = [each for each in order if each not in _NUMBERS]
         numbers = [each for each in order if each in _NUMBERS]
         defaults = ", ".join(f"Number {each} = 1" for each in numbers)
-        warnings.warn(
+        warn_once(
             f"This overload of {function} is deprecated:\n\t{function}({_described(order)})\nConsider using one of the following "
             f"signatures instead:\n\t{function}({_described(operands)}, *, {defaults})",
-            UserWarning,
-            stacklevel=4,
         )
         return tuple(given[each] for each in operands), {**rest, **{each: given[each] for each in numbers}}
     return None

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from ..ir.dtypes import dtype
+from ..notices import warn
 from ..record.devices import MetaEngine, canonical_device, engine_for
 from ..tensors.memory_formats import contiguous_format
 from ..tensors.tensor import Tensor
 from .creation.factories import from_bytes
 
 _counts: dict[str, int] = {}
-#: packages whose lines are not the user's
-_OWN = ("webgpu_torch", "webgpu_torch_core", "webgpu_torch_models", "webgpu_torch_nn")
 
 
 class HostFallbackWarning(UserWarning):
@@ -86,20 +83,11 @@ def _wrapped(array: Any, shape: tuple[int, ...], kind: dtype) -> Tensor:
     return from_bytes(memoryview(dense.view("uint8")), shape, kind, "cpu")
 
 
-def _users_level() -> int:
-    """Return the ``stacklevel`` with which a warning of the caller's points at the line that called the library."""
-    frame, level = sys._getframe(1), 1
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _OWN:
-        frame, level = frame.f_back, level + 1
-    return level
-
-
 def _announce(name: str, place: Any) -> None:
     if name not in _counts:
-        warnings.warn(
+        warn(
             f"'{name}' has no kernel on {place.type}: it runs on the CPU, and its tensors travel there and back. "
             "torch.host_fallbacks() counts how often.",
             HostFallbackWarning,
-            stacklevel=_users_level(),
         )
     _counts[name] = _counts.get(name, 0) + 1

@@ -17,6 +17,7 @@ from ..bounded import Bounded
 from ..dispatch.direct import DIRECT, PLAIN, Direct
 from ..ir.dtypes import dtype
 from ..ir.layouts import Layout
+from ..notices import Notices
 from ..record.checks import looks
 from ..record.context import context, default_float
 from ..record.devices import device
@@ -245,9 +246,9 @@ def _looked_again(given: list[_Look], values: list[Value]) -> bool:
     return True
 
 
-def _state(recorder: Recorder) -> tuple[int, Value | None]:
-    """Return what a call changes that does more than record kernels and look at known numbers: reads, and checks of values."""
-    return recorder.reads, recorder.failed
+def _state(recorder: Recorder) -> tuple[int, Value | None, int]:
+    """Return what a call changes that does more than record kernels and look at known numbers: reads, checks of values, warnings."""
+    return recorder.reads, recorder.failed, Notices.count
 
 
 def _recipe(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ..notices import warn, warn_once
 from .storage import Size
 
 if TYPE_CHECKING:
@@ -59,12 +59,16 @@ class TensorKinds:
     layout = strided
     #: None: tensors have no names.
     name = None
-    #: False, as ever since PyTorch 0.4.
-    volatile = False
     #: Where the elements are.
     device: Any
     #: The type of the elements.
     dtype: Any
+
+    @property
+    def volatile(self) -> bool:
+        """False, as ever since PyTorch 0.4; deprecated."""
+        warn_once("volatile was removed (Variable.volatile is always False)")
+        return False
 
     @property
     def is_cpu(self) -> bool:
@@ -230,10 +234,9 @@ class TensorKinds:
 
 def warn_of_inner_gradient() -> None:
     """Warn that a tensor which is no leaf is asked for its gradient."""
-    warnings.warn(
+    warn(
         "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad attribute won't be populated "
         "during autograd.backward(). If you indeed want the .grad field to be populated for a non-leaf Tensor, use "
         ".retain_grad() on the non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access the leaf "
-        "Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information.",
-        stacklevel=3,
+        "Tensor instead. See github.com/pytorch/pytorch/pull/30531 for more information."
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.in_place.writing import replaced, snapshot
 
 Sizes = int | Sequence[int]
@@ -85,9 +85,7 @@ def legacy_reduction(size_average: bool | None, reduce: bool | None, reduction: 
     average = True if size_average is None else size_average
     reducing = True if reduce is None else reduce
     found = "none" if not reducing else "mean" if average else "sum"
-    warnings.warn(
-        f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.", stacklevel=3
-    )
+    warn(f"size_average and reduce args will be deprecated, please use reduction='{found}' instead.")
     return found
 
 

@@ -15,6 +15,7 @@ from webgpu_torch_core.api.functional import softmax as _softmax
 from webgpu_torch_core.api.functional import softplus as softplus
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import wrap_dimension
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.common import dtype_title, refuse_types
 from webgpu_torch_core.operations.elementwise.activation import (
     hardsigmoid_of,
@@ -224,9 +225,12 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return input.narrow(dim, 0, half) * input.narrow(dim, half, half).sigmoid()
 
 
-def _implicit(input: Tensor, dim: int | None) -> int:
+def _implicit(name: str, input: Tensor, dim: int | None) -> int:
     """Return a dimension; without one PyTorch's legacy choice."""
     if dim is None:
+        warn(
+            f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument."
+        )
         return 0 if input.ndim in (0, 1, 3) else 1
     return dim
 
@@ -234,13 +238,13 @@ def _implicit(input: Tensor, dim: int | None) -> int:
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``dim``."""
     del _stacklevel
-    return _softmax(input, _implicit(input, dim), dtype)
+    return _softmax(input, _implicit("softmax", input, dim), dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None) -> Tensor:
     """``exp(-x) / sum(exp(-x))`` along ``dim``."""
     del _stacklevel
-    return _softmax(-input, _implicit(input, dim), dtype)
+    return _softmax(-input, _implicit("softmin", input, dim), dtype)
 
 
 def log_softmax(
@@ -248,7 +252,7 @@ def log_softmax(
 ) -> Tensor:
     """``x - log(sum(exp(x)))`` along ``dim``."""
     del _stacklevel
-    return _log_softmax(input, _implicit(input, dim), dtype)
+    return _log_softmax(input, _implicit("log_softmax", input, dim), dtype)
 
 
 def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
@@ -256,7 +260,8 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 
     Source: Jang et al., "Categorical reparameterization with Gumbel-softmax", 2016.
     """
-    del eps
+    if eps != 1e-10:
+        warn("`eps` parameter is deprecated and has no effect.")
     noise = -torch.empty(logits.shape, dtype=logits.dtype, device=logits.device).exponential_().log()
     soft = _softmax((logits + noise) / tau, dim)
     if not hard:

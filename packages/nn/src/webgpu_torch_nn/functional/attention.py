@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import linear
 from webgpu_torch_core.api.functional import scaled_dot_product_attention as scaled_dot_product_attention
+from webgpu_torch_core.notices import warn
 
 from .activation import softmax
 from .dropout import dropout
@@ -64,10 +64,7 @@ def _canonical_mask(
     if mask.dtype is not torch.bool and not mask.dtype.is_floating_point:
         raise AssertionError(f"only bool and floating types of {mask_name} are supported")
     if check_other and other_type is not None and mask.dtype is not other_type:
-        warnings.warn(
-            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.",
-            stacklevel=3,
-        )
+        warn(f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for both instead.")
     if mask.dtype.is_floating_point:
         return mask
     return torch.zeros(mask.shape, dtype=target_type, device=mask.device).masked_fill(mask, -math.inf)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import dropout as dropout
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.common import require_tensor
 from webgpu_torch_core.operations.neural.layers import dropout_mask
 
@@ -75,18 +75,16 @@ def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Whole channels of [n, c, height, width] zeroed with probability ``p``, the others scaled."""
     _check(p)
     if input.ndim not in (3, 4):
-        warnings.warn(
+        warn(
             f"dropout2d: Received a {input.ndim}-D input to dropout2d, which is deprecated and will result in an error in a "
             "future release. To retain the behavior and silence this warning, please use dropout instead. Note that dropout2d "
             "exists to provide channel-wise dropout on inputs with 2 spatial dimensions, a channel dimension, and an optional "
-            "batch dimension (i.e. 3D or 4D inputs).",
-            stacklevel=2,
+            "batch dimension (i.e. 3D or 4D inputs)."
         )
     if input.ndim == 3:
-        warnings.warn(
+        warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that channel-wise 1D dropout behavior is desired - input "
-            "is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d to silence this warning.",
-            stacklevel=2,
+            "is interpreted as shape (N, C, L), where C is the channel dim. Use dropout1d to silence this warning."
         )
     return _drop_features(input, p, training, inplace, False)
 
@@ -95,10 +93,9 @@ def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
     """Whole channels of [n, c, depth, height, width] or [c, depth, height, width] zeroed with probability ``p``."""
     _check(p)
     if input.ndim not in (4, 5):
-        warnings.warn(
+        warn(
             f"dropout3d: Received a {input.ndim}-D input to dropout3d, which is deprecated and will result in an error in a "
-            "future release. To retain the behavior and silence this warning, please use dropout instead.",
-            stacklevel=2,
+            "future release. To retain the behavior and silence this warning, please use dropout instead."
         )
     if input.ndim == 4:
         source = before(input, inplace)

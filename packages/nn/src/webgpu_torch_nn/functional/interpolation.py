@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -16,6 +15,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_real, is_whole
 from webgpu_torch_core.ir.scalar_math import round_to_float32
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.spatial.resampling import Table, resampled
 from webgpu_torch_core.record.devices import has_float64
 
@@ -254,7 +254,7 @@ def upsample(
     mode: str = "nearest", align_corners: bool | None = None,
 ) -> Tensor:  # fmt: skip
     """The older name of :func:`interpolate`."""
-    warnings.warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2)
+    warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -262,9 +262,7 @@ def upsample_nearest(
     input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
     """:func:`interpolate` by nearest neighbours."""
-    warnings.warn(
-        "`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
-    )
+    warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
@@ -272,7 +270,5 @@ def upsample_bilinear(
     input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None
 ) -> Tensor:
     """:func:`interpolate` by bilinear interpolation with aligned corners."""
-    warnings.warn(
-        "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.", stacklevel=2
-    )
+    warn("`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import binary_cross_entropy_with_logits as _with_logits
 from webgpu_torch_core.dispatch.titles import titled
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.common import dtype_title, type_title
 from webgpu_torch_core.operations.neural.losses import weighing
 from webgpu_torch_core.operations.value_checks import require_none
@@ -19,10 +19,9 @@ from ._arguments import legacy_reduction, narrowed, reduced, require_reduction, 
 
 def _warn_if_broadcast(input: Tensor, target: Tensor) -> None:
     if target.shape != input.shape:
-        warnings.warn(
+        warn(
             f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
-            "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size.",
-            stacklevel=3,
+            "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
         )
 
 
@@ -153,10 +152,9 @@ def kl_div(
     """``y (log y - x)`` for log-probabilities ``x``, reduced (also by "batchmean": sum over the first dimension)."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction == "mean":
-        warnings.warn(
+        warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by "
-            "the batch size, and aligns with the KL div math definition.",
-            stacklevel=2,
+            "the batch size, and aligns with the KL div math definition."
         )
     kind, input, target = torch.result_type(input, target), wide(input), wide(target)
     if log_target:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.spatial.grid_sampling import gathered_sum
 from webgpu_torch_core.record.devices import has_float64
 from webgpu_torch_core.replay.recipes import remembered
@@ -166,7 +166,7 @@ def grid_sample(
     """
     _check_grid(input, grid, mode, padding_mode)
     if align_corners is None:
-        warnings.warn(_CORNERS_NOTE, stacklevel=2)
+        warn(_CORNERS_NOTE)
     align = bool(align_corners)
     if not input.numel() or not grid.numel():
         return input.new_zeros((*input.shape[:2], *grid.shape[1:-1]))
@@ -197,7 +197,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {tuple(size)}")
     if align_corners is None:
-        warnings.warn(_CORNERS_NOTE, stacklevel=2)
+        warn(_CORNERS_NOTE)
     outputs = tuple(size[2:])
     columns: list[Tensor] = []
     for axis in reversed(range(spatial)):

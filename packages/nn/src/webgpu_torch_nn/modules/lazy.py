@@ -8,10 +8,10 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _NormBase
+from webgpu_torch_nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d, _BatchNorm, _NormBase
 from webgpu_torch_nn.modules.conv import Conv1d, Conv2d, Conv3d, Sizes
 from webgpu_torch_nn.modules.conv_transpose import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
-from webgpu_torch_nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
+from webgpu_torch_nn.modules.instancenorm import InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, _InstanceNorm
 from webgpu_torch_nn.modules.linear import Linear
 from webgpu_torch_nn.modules.module import Module
 from webgpu_torch_nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
@@ -268,37 +268,43 @@ class _LazyNormBase(LazyModuleMixin, _NormBase):
             self._make(dict.fromkeys(("weight", "bias", "running_mean", "running_var"), (self.num_features,)))
 
 
-class LazyBatchNorm1d(_LazyNormBase, BatchNorm1d):
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
     """A :class:`BatchNorm1d` whose ``num_features`` is the first input's number of channels."""
 
     cls_to_become = BatchNorm1d
+    _check_input_dim = BatchNorm1d._check_input_dim  # type: ignore[assignment]
 
 
-class LazyBatchNorm2d(_LazyNormBase, BatchNorm2d):
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
     """A :class:`BatchNorm2d` whose ``num_features`` is the first input's number of channels."""
 
     cls_to_become = BatchNorm2d
+    _check_input_dim = BatchNorm2d._check_input_dim  # type: ignore[assignment]
 
 
-class LazyBatchNorm3d(_LazyNormBase, BatchNorm3d):
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
     """A :class:`BatchNorm3d` whose ``num_features`` is the first input's number of channels."""
 
     cls_to_become = BatchNorm3d
+    _check_input_dim = BatchNorm3d._check_input_dim  # type: ignore[assignment]
 
 
-class LazyInstanceNorm1d(_LazyNormBase, InstanceNorm1d):
+class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
     """A :class:`InstanceNorm1d` whose ``num_features`` is the first input's number of channels."""
 
     cls_to_become = InstanceNorm1d
+    _dimensions = InstanceNorm1d._dimensions
 
 
-class LazyInstanceNorm2d(_LazyNormBase, InstanceNorm2d):
+class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
     """A :class:`InstanceNorm2d` whose ``num_features`` is the first input's number of channels."""
 
     cls_to_become = InstanceNorm2d
+    _dimensions = InstanceNorm2d._dimensions
 
 
-class LazyInstanceNorm3d(_LazyNormBase, InstanceNorm3d):
+class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
     """A :class:`InstanceNorm3d` whose ``num_features`` is the first input's number of channels."""
 
     cls_to_become = InstanceNorm3d
+    _dimensions = InstanceNorm3d._dimensions

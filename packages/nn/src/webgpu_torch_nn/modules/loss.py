@@ -10,6 +10,7 @@ from typing import Any
 from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn import functional as F
+from webgpu_torch_nn.functional._arguments import legacy_reduction
 from webgpu_torch_nn.modules.linear import Linear
 from webgpu_torch_nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
 from webgpu_torch_nn.modules.module import Module
@@ -20,9 +21,7 @@ class _Loss(Module):
 
     def __init__(self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean") -> None:
         super().__init__()
-        if size_average is not None or reduce is not None:
-            reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
-        self.reduction = reduction
+        self.reduction = legacy_reduction(size_average, reduce, reduction)
 
 
 class _WeightedLoss(_Loss):

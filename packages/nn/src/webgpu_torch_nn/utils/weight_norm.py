@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 
 from webgpu_torch_nn.parameter import Parameter
 
@@ -54,6 +55,10 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     Raises:
         RuntimeError: the weight has the hook already.
     """
+    warn(
+        "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
+        FutureWarning,
+    )
     for hook in module._forward_pre_hooks.values():
         if isinstance(hook, WeightNorm) and hook.name == name:
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")

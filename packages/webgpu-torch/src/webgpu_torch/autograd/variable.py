@@ -6,6 +6,7 @@ from typing import Any
 
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.autograd import engine
+from webgpu_torch_core.notices import warn
 
 
 class _VariableMeta(type):
@@ -21,5 +22,6 @@ class Variable(metaclass=_VariableMeta):
 
     def __new__(cls, data: Tensor, requires_grad: bool = False, volatile: Any = None) -> Any:
         """Return a tensor that shares the data."""
-        del volatile
+        if volatile is not None:
+            warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.")
         return data.detach().requires_grad_(requires_grad)

@@ -13,6 +13,7 @@ from ...ir import expression as ir
 from ...ir.dtypes import dtype, int32
 from ...ir.kernels import Contraction, Operand, Output, Store
 from ...ir.layouts import Layout, contiguous_strides, number_of_elements
+from ...notices import warn_once
 from ...record.devices import on_host
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
@@ -391,6 +392,10 @@ def _convolution(
     taps = tuple(weight._layout.shape[2:])
     if padding == "same":
         pairs = _same_padding(taps, spreads)
+        if any(low != high for low, high in pairs):
+            warn_once(
+                "Using padding='same' with even kernel lengths and odd dilation may require a zero-padded copy of the input be created"
+            )
         before = (0, 0, *(low for low, _ in pairs))
         input = place_inside(
             input,

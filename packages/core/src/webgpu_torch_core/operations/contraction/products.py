@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, float32, float64, promote_types
 from ...ir.layouts import broadcast_shapes, wrap_dimension
+from ...notices import warn_once
 from ...tensors.tensor import Tensor
 from ..common import attach, attach_zeros, dtype_title, is_half, needs_gradient, no_view, refuse_types
 from ..creation.factories import arange
@@ -230,6 +231,10 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
 def cross_of_torch(input: Tensor, other: Tensor, dim: int | None = None, *, out: Tensor | None = None) -> Tensor:
     """The vector product along a dimension; by default the first one of size 3."""
     if dim is None:
+        warn_once(
+            "Using torch.cross without specifying the dim arg is deprecated.\nPlease either pass the dim explicitly or simply use "
+            "torch.linalg.cross.\nThe default value of dim will change to agree with that of linalg.cross in a future release."
+        )
         if input.ndim != other.ndim:
             raise RuntimeError(f"inconsistent tensors dimensions input: {input.ndim} other: {other.ndim}")
         dim = next((place for place, size in enumerate(input.shape) if size == 3), None)
@@ -359,6 +364,10 @@ def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:
 @operation("composite", method=False)
 def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     """As :func:`torch.linalg.multi_dot`."""
+    warn_once(
+        "torch.chain_matmul is deprecated and will be removed in a future PyTorch release. Use torch.linalg.multi_dot instead, which "
+        "accepts a list of two or more tensors rather than multiple parameters."
+    )
     chain = matrices[0] if len(matrices) == 1 and isinstance(matrices[0], list | tuple) else matrices
     for each in chain:
         if each.ndim != 2:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
@@ -25,6 +24,7 @@ from ...ir.dtypes import (
 )
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, real_layout
+from ...notices import warn_once
 from ...record.devices import canonical_device, device, host_device
 from ...tensors.memory_formats import (
     CHANNELS_LAST_RANKS,
@@ -173,7 +173,7 @@ def to(
 
 def _warn_discarded(source: dtype, kind: dtype) -> None:
     if source.is_complex and not kind.is_complex and kind is not bool_:
-        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=3)
+        warn_once("Casting complex values to real discards the imaginary part")
 
 
 def _to_device(source: Tensor, place: device) -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
@@ -23,6 +22,7 @@ from ...ir.dtypes import (
 from ...ir.host_bytes import check_number, flatten, pack, require_numpy
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
+from ...notices import warn_of_arrays, warn_of_copy
 from ...record.devices import MetaEngine, canonical_device, device, engine_for, get_default_device
 from ...tensors.memory_formats import dense_layout, memory_format
 from ...tensors.storage import check_countable
@@ -108,7 +108,9 @@ def tensor(
     """
     del pin_memory
     kind = as_dtype(dtype)
-    if hasattr(data, "as_elements"):  # of a storage
+    if isinstance(data, Tensor):
+        warn_of_copy("torch.tensor")
+    elif hasattr(data, "as_elements"):  # of a storage
         data = data.as_elements(kind)
     if isinstance(data, Tensor):
         result = data.detach().to(device=data.device if device is None else device, dtype=kind or data.dtype, copy=True)
@@ -116,12 +118,7 @@ def tensor(
         result = array_tensor(data, kind, device)
     else:
         if data.__class__ in (list, tuple) and data and type(data[0]).__name__ == "ndarray":
-            warnings.warn(
-                "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a "
-                "single numpy.ndarray with numpy.array() before converting to a tensor.",
-                UserWarning,
-                stacklevel=2,
-            )
+            warn_of_arrays()
         shape, numbers = flatten(data)
         inferred, numbers = _inferred(numbers, kind)
         result = from_bytes(pack(numbers, inferred), shape, inferred, device)
@@ -414,6 +411,9 @@ def new_tensor(
     """As ``torch.tensor`` with this tensor's type and device."""
     del pin_memory
     place = self.device if device is None else device
+    if isinstance(data, Tensor):
+        warn_of_copy("tensor.new_tensor")
+        return data.detach().to(place, as_dtype(dtype) or self.dtype, copy=True).requires_grad_(requires_grad)
     return tensor(data, dtype=as_dtype(dtype) or self.dtype, device=place, requires_grad=requires_grad)
 
 

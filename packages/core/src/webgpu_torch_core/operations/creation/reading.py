@@ -10,6 +10,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bfloat16, bool_, complex32, complex64, complex128, float64, int64
 from ...ir.host_bytes import require_numpy, unpack
 from ...ir.layouts import Layout, contiguous_layout
+from ...notices import warn_once
 from ...record.devices import host_device
 from ...record.grad_mode import recording
 from ...tensors.memory_formats import contiguous_format
@@ -235,6 +236,16 @@ def _index(self: Tensor) -> int:
     return int(read_numbers(self)[0])
 
 
+def _told(self: Tensor) -> Tensor:
+    """Return a tensor whose number is about to leave it, and its gradient with it."""
+    if self.requires_grad:
+        warn_once(
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using tensor.detach() "
+            "first."
+        )
+    return self
+
+
 def _length(self: Tensor) -> int:
     if self.ndim == 0:
         raise TypeError("len() of a 0-d tensor")
@@ -249,9 +260,9 @@ def _iterate(self: Tensor) -> Any:
 
 Tensor.__array__ = _array  # type: ignore[attr-defined]
 Tensor.__array_wrap__ = _array_wrap  # type: ignore[attr-defined]
-Tensor.__float__ = lambda self: float(_single(self, "float"))  # type: ignore[attr-defined]
+Tensor.__float__ = lambda self: float(_single(_told(self), "float"))  # type: ignore[attr-defined]
 Tensor.__int__ = lambda self: int(_single(self, "int"))  # type: ignore[attr-defined]
-Tensor.__complex__ = lambda self: complex(_single(self, "complex"))  # type: ignore[attr-defined]
+Tensor.__complex__ = lambda self: complex(_single(_told(self), "complex"))  # type: ignore[attr-defined]
 Tensor.__bool__ = lambda self: bool(_single(self, "bool"))  # type: ignore[attr-defined]
 Tensor.__index__ = _index  # type: ignore[attr-defined]
 Tensor.__len__ = _length  # type: ignore[attr-defined]

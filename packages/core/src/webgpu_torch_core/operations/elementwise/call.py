@@ -26,6 +26,7 @@ from ...ir.layouts import (
     same_places,
 )
 from ...ir.steps import differentiate
+from ...notices import warn_of_resizing
 from ...record.context import default_float as default_float
 from ...record.devices import MetaEngine
 from ...record.grad_mode import recording
@@ -493,6 +494,7 @@ def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] 
     if out.device != result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, but it is on {out.device}")
     if out._layout.shape != result._layout.shape:
+        warn_of_resizing(out._layout.shape, result._layout.shape)
         out.resize_(Size(result._layout.shape))
     out.copy_(result)
     return out

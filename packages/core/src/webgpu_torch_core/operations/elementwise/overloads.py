@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.complex_rules import involves_complex
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, complex128, float32, float64
+from ...ir.dtypes import bool_, complex128, float32, float64, uint8
 from ...ir.host_bytes import check_number, stored
+from ...notices import warn_once
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
@@ -290,6 +291,12 @@ def where(
     """``input`` where the condition holds, else ``other``; without them, positions as ``nonzero(as_tuple=True)``."""
     if input is None:
         return condition.nonzero(as_tuple=True)
+    if condition.dtype is uint8:
+        warn_once(
+            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. "
+            "Use a boolean condition instead."
+        )
+        condition = condition != 0
     if condition.dtype.category:
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype!r}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -12,6 +11,7 @@ from ...ir.dtypes import bool_, dtype
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, broadcast_strides, contiguous_strides, is_dense, real_layout, repeats, storage_extent
 from ...ir.layouts import layout as make_layout
+from ...notices import warn
 from ...record.grad_mode import no_grad, recording
 from ...record.node import Node
 from ...tensors.saved_tensors import short_name
@@ -232,10 +232,9 @@ def refuse_gradient(target: Tensor, shown: Tensor) -> None:
 def warn_of_repeats(name: str) -> None:
     """Say that an operation wrote into elements that are shown twice, in PyTorch's words."""
     example = "tensor[indices] = tensor" if name == "index_put_" else "tensor[mask] = scalar"
-    warnings.warn(
+    warn(
         f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing this operation. This "
-        f"also applies to advanced indexing e.g. {example}",
-        stacklevel=5,
+        f"also applies to advanced indexing e.g. {example}"
     )
 
 

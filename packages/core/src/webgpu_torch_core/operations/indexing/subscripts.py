@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -18,6 +17,7 @@ from ...ir.layouts import (
     view_strides,
     wrap_dimension,
 )
+from ...notices import warn
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach_zeros, check_apart, dtype_title, needs_gradient, type_title
@@ -143,7 +143,7 @@ def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) 
         elif isinstance(each, Tensor):
             if each.dtype in (bool_, uint8):
                 if each.dtype is uint8:
-                    warnings.warn(_BYTES, UserWarning, stacklevel=2)
+                    warn(_BYTES)
                 masks.append((dim, each))
                 indices.extend([None] * each.ndim)
                 dim += each.ndim
@@ -292,6 +292,8 @@ def _getitem_by_any(self: Tensor, subscript: object) -> Tensor:
     if len(entries) == 1 and isinstance(entries[0], Tensor) and entries[0].dtype in (bool_, uint8) and self.ndim:
         mask = entries[0]
         if mask.ndim == self.ndim:
+            if mask.dtype is uint8:
+                warn(_BYTES)
             # Of everything: positions need not be taken apart into dimensions, nor known where no gradient asks for them.
             if chooses(self, mask):
                 return chosen_elements(self, mask)

@@ -7,6 +7,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes
+from ...notices import warn_of_old_function
 from ...tensors.tensor import Tensor
 from ..common import attach, needs_gradient, refusing
 from ..creation.factories import arange
@@ -84,6 +85,7 @@ def qr(A: Tensor, mode: str = "reduced", *, out: Any = None) -> Any:
 @operation("composite", name="qr")
 def qr_of_torch(input: Tensor, some: bool = True, *, out: Any = None) -> Any:
     """As :func:`torch.linalg.qr`."""
+    warn_of_old_function("qr", "torch.linalg.qr")
     require_matrix("torch.qr", input, "input")
     Q, R = _qr(input, not some)
     return into(make("qr", Q=Q, R=R), out)
@@ -186,6 +188,7 @@ def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
 @operation("composite", name="lu")
 def lu_of_torch(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any = None) -> Any:
     """Packed L and U with LAPACK's pivots (and info)."""
+    warn_of_old_function("lu", "torch.linalg.lu_factor / torch.linalg.lu_factor_ex")
     packed, pivots, info = lu_factor_ex(A, pivot=pivot)
     results = (packed, pivots, info) if get_infos else (packed, pivots)
     if out is None:
@@ -235,6 +238,7 @@ def _lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, turned: bool) -
 @operation("composite", name="lu_solve")
 def lu_solve_of_torch(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The solution of ``A X = input`` from A's packed factors."""
+    warn_of_old_function("lu_solve", "torch.linalg.lu_solve")
     return lu_solve(LU_data, LU_pivots, input, out=out)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import int32
 from ...ir.layouts import broadcast_shapes
+from ...notices import warn_of_old_function
 from ...tensors.tensor import Tensor
 from ..common import attach, needs_gradient
 from ..creation.ranges import eye
@@ -63,6 +64,7 @@ def triangular_solve(
     out: Any = None,
 ) -> Any:
     """The solution of ``A X = input`` with triangular A, and A."""
+    warn_of_old_function("triangular_solve", "torch.linalg.solve_triangular")
     matrix = A.mT if transpose else A
     solution = solve_triangular(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
     return into(make("triangular_solve", solution=solution, cloned_coefficient=A.clone()), out)
@@ -121,6 +123,7 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
 @operation("composite", name="cholesky")
 def cholesky_of_torch(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """As :func:`torch.linalg.cholesky`."""
+    warn_of_old_function("cholesky", "torch.linalg.cholesky")
     return into(cholesky(input, upper=upper), out)
 
 

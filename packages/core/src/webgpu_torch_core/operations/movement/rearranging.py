@@ -11,6 +11,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes as common_shape
 from ...ir.layouts import wrap_dimension
+from ...notices import warn_once
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.storage import DataStorage
 from ...tensors.tensor import Size, Tensor
@@ -233,6 +234,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
+    if indexing is None:
+        warn_once("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
     swapped = indexing == "xy" and len(vectors) >= 2
     if swapped:
         vectors[0], vectors[1] = vectors[1], vectors[0]
@@ -255,7 +258,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
             raise RuntimeError(f"Expect a 1D vector, but got shape {list(each.shape)}")
     if len(vectors) == 1:
         return vectors[0]
-    return stack([each.reshape(-1) for each in meshgrid(*vectors)], 1)
+    return stack([each.reshape(-1) for each in meshgrid(*vectors, indexing="ij")], 1)
 
 
 @operation("composite", method=False)
@@ -269,7 +272,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         return input.new_empty(0)
     if r == 1:
         return input.reshape(-1, 1).clone()
-    grids = meshgrid(*[arange(input.numel(), device=input.device)] * r)
+    grids = meshgrid(*[arange(input.numel(), device=input.device)] * r, indexing="ij")
     kept: Any = None
     for low, high in itertools.pairwise(grids):
         here = low <= high if with_replacement else low < high

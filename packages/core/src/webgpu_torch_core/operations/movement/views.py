@@ -23,6 +23,7 @@ from ...ir.layouts import (
     view_strides,
     wrap_dimension,
 )
+from ...notices import warn_of_transposition
 from ...record.grad_mode import recording
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor, storage_size
@@ -225,6 +226,8 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
 def _transposed(name: str, doc: str) -> None:
     def getter(self: Tensor) -> Tensor:
         if name == "T":
+            if self.ndim != 2:
+                warn_of_transposition(self.ndim)
             return permute(self, tuple(range(self.ndim))[::-1])
         if self.ndim == 0:
             return self

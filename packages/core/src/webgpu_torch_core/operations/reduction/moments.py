@@ -10,6 +10,7 @@ from ...dispatch.complex_rules import with_complex_rule
 from ...dispatch.registry import operation
 from ...ir.dtypes import complex64, dtype, float32, float64
 from ...ir.dtypes import dtype as dtype_class
+from ...notices import warn
 from ...record.devices import has_float64
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
@@ -88,13 +89,18 @@ def _widened(input: Tensor) -> Tensor:
     return input.detach().to(float64 if has_float64(input.device) else float32)
 
 
-def _spread(input: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bool) -> _Spread:
+def _spread(name: str, input: Tensor, dim: Any, unbiased: Any, correction: Any, keepdim: bool) -> _Spread:
     """Return variance and mean in at least float32."""
     dim, correction = _correction(dim, unbiased, correction)
     if input.dtype.category < 2:
         raise RuntimeError("std and var only support floating point and complex dtypes")
     dims = as_dimensions(dim, input.ndim)
     count = count_of(input, dims)
+    if count <= correction:
+        warn(
+            f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction factor (input numel divided "
+            "by output numel)."
+        )
     variance = _variance(input.detach(), dims, keepdim, float(count - correction))
     return _Spread(input, dims, dim is None, keepdim, count, correction, mean(_widened(input), dims, keepdim), variance)
 
@@ -137,7 +143,7 @@ def var(
     out: Tensor | None = None,
 ) -> Tensor:
     """The variance over dimensions, with Bessel's correction by default."""
-    spread = _spread(input, dim, unbiased, correction, keepdim)
+    spread = _spread("var", input, dim, unbiased, correction, keepdim)
     return spread.into(spread.with_variance(), out)
 
 
@@ -153,7 +159,7 @@ def std(
     out: Tensor | None = None,
 ) -> Tensor:
     """The standard deviation over dimensions, with Bessel's correction by default."""
-    spread = _spread(input, dim, unbiased, correction, keepdim)
+    spread = _spread("std", input, dim, unbiased, correction, keepdim)
     return spread.into(spread.with_deviation(), out)
 
 
@@ -168,7 +174,7 @@ def var_mean(
     correction: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """Variance and mean over dimensions."""
-    spread = _spread(input, dim, unbiased, correction, keepdim)
+    spread = _spread("var_mean", input, dim, unbiased, correction, keepdim)
     return spread.with_variance(), spread.with_center()
 
 
@@ -183,7 +189,7 @@ def std_mean(
     correction: Any = None,
 ) -> tuple[Tensor, Tensor]:
     """Standard deviation and mean over dimensions."""
-    spread = _spread(input, dim, unbiased, correction, keepdim)
+    spread = _spread("std_mean", input, dim, unbiased, correction, keepdim)
     return spread.with_deviation(), spread.with_center()
 
 

@@ -10,6 +10,7 @@ from ...dispatch.registry import operation
 from ...dispatch.titles import by_dimension
 from ...ir.dtypes import dtype, float32, int32, int64, promote_types
 from ...ir.layouts import wrap_dimension
+from ...notices import warn
 from ...tensors.tensor import Tensor
 from ..common import (
     as_dimensions,
@@ -228,6 +229,8 @@ def cov(
         norm: Any = total - correction * (weights * aweights).sum() / total
     else:
         norm = total - correction
+    if not isinstance(norm, Tensor) and norm <= 0:
+        warn("cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.")
     norm = clamp(norm, min=0) if isinstance(norm, Tensor) else max(norm, 0)
     centered = values - mean
     right = centered if weights is None else centered * weights

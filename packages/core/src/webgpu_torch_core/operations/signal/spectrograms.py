@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...dispatch.registry import operation
+from ...notices import warn_once
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import type_title
@@ -92,6 +93,12 @@ def stft(
     _check_frames(source, n_fft, hop, length, window, describe)
     if onesided and is_complex:
         raise RuntimeError("Cannot have onesided output if window or input is complex")
+    if window is None:
+        warn_once(
+            "A window was not provided. A rectangular window will be applied,which is known to cause spectral leakage. Other windows "
+            "such as torch.hann_window or torch.hamming_window are recommended to reduce spectral leakage.To suppress this warning and "
+            "use a rectangular window, explicitly set `window=torch.ones(n_fft, device=<device>)`."
+        )
     frames = _frames(source.unsqueeze(0) if source.ndim == 1 else source, n_fft, hop, length, bool(align_to_window))
     shape = _centered(window, length, n_fft, source)
     if shape is not None:
@@ -181,6 +188,12 @@ def istft(
         normalized=normalized, onesided=onesided, length=length, return_complex=return_complex,
     )  # fmt: skip
     one_sided = _check_spectrum(input, n_fft, hop, width, window, onesided, return_complex, describe)
+    if window is None:
+        warn_once(
+            "A window was not provided. A rectangular window will be applied.Please provide the same window used by stft to make the "
+            "inversion lossless.To suppress this warning and use a rectangular window, explicitly set `window=torch.ones(n_fft, "
+            "device=<device>)`."
+        )
     columns = (input if input.ndim == 3 else input.unsqueeze(0)).transpose(1, 2)
     frames = _inverse_frames(columns, n_fft, "ortho" if normalized else None, one_sided, return_complex)
     shape = _centered(window, width, n_fft, input)

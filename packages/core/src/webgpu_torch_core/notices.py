@@ -1,0 +1,83 @@
+"""Warnings that point at the line which called the library, in PyTorch's words."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+
+class Notices:
+    """What is said once and was said already, whether it is said again (:func:`torch.set_warn_always`), and how often anything was."""
+
+    always = False
+    #: told of :meth:`Tensor.storage`, which is once whatever ``always`` says
+    of_storage = False
+    said: set[str] = set()
+    count = 0
+
+
+def users_level() -> int:
+    """Return the ``stacklevel`` with which a warning of the caller's points at the line that called the library."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and (
+        frame.f_globals.get("__name__", "").startswith("webgpu_torch")
+        or frame.f_code.co_filename.startswith("<operation")
+    ):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    """Say something about the line that called the library."""
+    Notices.count += 1
+    warnings.warn(text, category, stacklevel=users_level())
+
+
+def warn_once(text: str, category: type[Warning] = UserWarning) -> None:
+    """Say something once in a process."""
+    if text not in Notices.said or Notices.always:
+        Notices.said.add(text)
+        warn(text, category)
+
+
+def warn_of_old_function(name: str, instead: str) -> None:
+    """Say that a function is deprecated in favour of another one."""
+    warn_once(f"torch.{name} is deprecated in favor of {instead} and will be removed in a future PyTorch release.")
+
+
+def warn_of_copy(name: str) -> None:
+    """Say that a constructor was given a tensor."""
+    warn(
+        "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
+        f"sourceTensor.detach().clone().requires_grad_(True), rather than {name}(sourceTensor)."
+    )
+
+
+def warn_of_resizing(given: tuple[int, ...], required: tuple[int, ...]) -> None:
+    """Say that a tensor given for a result had other sizes, and elements."""
+    if 0 not in given:
+        warn(
+            f"An output with one or more elements was resized since it had shape {list(given)}, which does not match the required "
+            f"output shape {list(required)}. This behavior is deprecated, and in a future PyTorch release outputs will not be resized "
+            "unless they have zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero elements with "
+            "t.resize_(0)."
+        )
+
+
+def warn_of_transposition(ndim: int) -> None:
+    """Say that ``.T`` is for matrices."""
+    warn_once(
+        "The use of `x.T` on tensors of dimension other than 2 to reverse their shape is deprecated and it will throw an error in a "
+        "future release. Consider `x.mT` to transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to reverse "
+        "the dimensions of a tensor."
+        if ndim
+        else "Tensor.T is deprecated on 0-D tensors. This function is the identity in these cases."
+    )
+
+
+def warn_of_arrays() -> None:
+    """Say that a list of arrays is read number by number."""
+    warn(
+        "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a single "
+        "numpy.ndarray with numpy.array() before converting to a tensor."
+    )
