@@ -12,7 +12,7 @@ from golden.profiles import PROFILES
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.codegen import VARIANTS
 from webgpu_torch_backend_wgpu.codegen.attention import generate_attention
-from webgpu_torch_backend_wgpu.codegen.attention_rows import generate_few_rows
+from webgpu_torch_backend_wgpu.codegen.attention_rows import Rows, generate_few_rows
 from webgpu_torch_backend_wgpu.codegen.attention_tile import AttentionTile
 from webgpu_torch_backend_wgpu.codegen.variants import Variant, attention_pays
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
@@ -79,11 +79,11 @@ def test_tiles(monkeypatch: pytest.MonkeyPatch, plan: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("splits", [1, 3])
-def test_few_rows(monkeypatch: pytest.MonkeyPatch, splits: int) -> None:
-    check(monkeypatch, attention(1, 300, 16, 8, batch=2), splits, generate_few_rows)
+@pytest.mark.parametrize("plan", [(1, 64, 4, 64), (3, 64, 4, 64), (16, 256, 4, 64), (2, 128, 2, 64)], ids=str)
+def test_few_rows(monkeypatch: pytest.MonkeyPatch, plan: tuple[int, int, int, int]) -> None:
+    check(monkeypatch, attention(1, 300, 16, 8, batch=2), Rows(*plan), generate_few_rows)
     kernel = attention(5, 140, 6, 3, float16, mask=bool_, first=coordinate(1) * 20)
-    check(monkeypatch, kernel, splits, generate_few_rows)
+    check(monkeypatch, kernel, Rows(*plan), generate_few_rows)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -17,7 +17,7 @@ from .workgroup import Partials
 
 _WORKGROUP = 64
 #: parts that a thread reads at once: it waits for memory once for all of them
-_SEVERAL = (8, 4, 3, 2, 1)
+_SEVERAL = (16, 8, 4, 3, 2, 1)
 #: what parts that a second pass adds cost: dispatches, most of it the host's time for one more pass and its buffers
 SPLITTING = 5
 #: the lowest float32 number
@@ -118,18 +118,23 @@ class Parts:
         row, batch = body.let("row", flat % self.m), body.let("batch", flat // self.m)
         top = body.var("top", Literal(LOWEST, "f32"))
         several = next(each for each in _SEVERAL if self.splits % each == 0)
-        with body.loop("part", fixed(0), lambda part: part < self.splits, fixed(several)) as part:
-            places = [self._row(part + fixed(each) if each else part, batch, row) for each in range(several)]
-            for each in [body.let(module.fresh("own"), self._states.read(module, at)[0]) for at in places]:
-                body.set(top, Call("max", (top, each), "f32"))
         weights = body.var("weights", Literal(0.0, "f32"))
         sums = [body.var(f"sum{lane}", Literal(0.0, "f32")) for lane in range(lanes)]
         with body.loop("part", fixed(0), lambda part: part < self.splits, fixed(several)) as part:
-            for own, weight, *values in [
+            read = [
                 self._read_part(module, part + fixed(each) if each else part, batch, row, column, lanes)
                 for each in range(several)
-            ]:
-                share = body.let(module.fresh("share"), spell("exp", "f32", [own - top]))
+            ]
+            largest: Node = top
+            for own, *_ in read:
+                largest = Call("max", (largest, own), "f32")
+            largest = body.let("largest", largest)
+            shrink = body.let("shrink", spell("exp", "f32", [top - largest]))
+            body.set(top, largest)
+            for each in (weights, *sums):
+                body.set(each, each * shrink)
+            for own, weight, *values in read:
+                share = body.let(module.fresh("share"), spell("exp", "f32", [own - largest]))
                 body.set(weights, weights + weight * share)
                 for each, value in zip(sums, values, strict=True):
                     body.set(each, each + value * share)

@@ -12,6 +12,7 @@ from webgpu_torch_core.ir.dtypes import float32
 from webgpu_torch_core.ir.expression import constant
 from webgpu_torch_core.ir.kernels import Attention
 from webgpu_torch_core.ir.layouts import number_of_elements
+from webgpu_torch_core.ir.records import Record
 
 from ..facts import Facts
 from ..program import Capabilities, Program
@@ -30,78 +31,98 @@ _SPLITS = (1, 2, 4, 8, 16, 32, 64)
 _SHARE, _TOGETHER, _COLUMN, _PRODUCTS = 0.48, 4, 14500, 512
 #: what a second pass and each part that it adds cost, in dispatches
 _SPLITTING, _PART = 0.3, 0.028
-#: least threads of a workgroup
-_LEAST = 64
+#: least threads of a workgroup, and most; most that share a product with a column
+_LEAST, _MOST, _TEAM = 64, 512, 4
+#: columns one after the other that take as long as many threads take for all of them at once
+_AT_ONCE = 24
 #: threads that gather what all threads have
 _GATHERING = 16
 
 
-def few_rows(kernel: Attention, capabilities: Capabilities) -> Iterator[int]:
-    """Yield in how many parts the columns of an attention of few rows may be split."""
+class Rows(Record):
+    """A variant: ``splits`` workgroups share the columns; each has ``threads``, of which ``team`` share the product with a column,
+    and takes ``columns`` at once."""
+
+    __slots__ = fields = ("splits", "threads", "team", "columns")
+    splits: int
+    threads: int
+    team: int
+    columns: int
+
+
+def few_rows(kernel: Attention, capabilities: Capabilities) -> Iterator[Rows]:
+    """Yield how workgroups may share an attention of few rows."""
     m, n, v = map(number_of_elements, (kernel.m, kernel.n, kernel.v))
-    threads = _threads(kernel, capabilities)
     plain = kernel.score is not None and [each.depth for each in kernel.products] == ["k"]
     sums = [(each.along, each.weight.step) for each in kernel.sums]
-    if m > SKINNY or not plain or sums != [("v", "accumulator")] or v > threads or not _team(kernel, capabilities):
-        return
-    for splits in _SPLITS:
-        # Most threads have a column of their own, or all do several times.
-        if splits == 1 or splits * threads <= 2 * n:
-            yield splits
-
-
-def _threads(kernel: Attention, capabilities: Capabilities) -> int:
-    """Return how many threads a workgroup has: few, so that others of its unit load while it waits, but one for each value."""
     threads = _LEAST
-    while threads < number_of_elements(kernel.v):
+    while threads < v:
         threads *= 2
-    return min(threads, WORKGROUP, capabilities.invocations)
+    if m > SKINNY or not plain or sums != [("v", "accumulator")] or threads > min(WORKGROUP, capabilities.invocations):
+        return
+    many = min(_MOST, capabilities.invocations)
+    for splits in _SPLITS:
+        # Few threads, so that others of their unit load while they wait; most of them have a column of their own.
+        team = _team(kernel, capabilities, threads, threads)
+        if team and (splits == 1 or splits * threads <= 2 * n):
+            yield Rows(splits, threads, team, threads)
+        # Many, where nobody else is there: all columns at once.
+        more = threads
+        while not capabilities.software and more < many and more // _TEAM * splits < n:
+            more *= 2
+        columns = more // _TEAM
+        if more > threads and _team(kernel, capabilities, more, columns) == _TEAM and splits * columns < 2 * n:
+            yield Rows(splits, more, _TEAM, columns)
 
 
-def _team(kernel: Attention, capabilities: Capabilities) -> int:
+def _team(kernel: Attention, capabilities: Capabilities, threads: int, columns: int) -> int:
     """Return how many threads share the product with a column: as many as workgroup memory allows; 0 where that is none."""
     m, k = number_of_elements(kernel.m), number_of_elements(kernel.k)
-    threads = _threads(kernel, capabilities)
-    for team in (4, 2, 1):
-        if 16 * -(-m // LANES) * (k + (team + 1) * threads + _GATHERING) + 16 * threads <= capabilities.workgroup_bytes:
+    for team in (_TEAM, 2, 1):
+        rows = 16 * -(-m // LANES) * (k + (team + 1) * columns + _GATHERING)
+        if rows + 16 * threads <= capabilities.workgroup_bytes:
             return team
     return 0
 
 
-def few_rows_seconds(kernel: Attention, splits: int, facts: Facts) -> float:
+def few_rows_seconds(kernel: Attention, plan: Rows, facts: Facts) -> float:
     """Return an estimate of the time that an attention of few rows takes."""
+    splits = plan.splits
     moved = sum(each.numel * each.dtype.itemsize for each in kernel.operands)
-    rounds = -(-number_of_elements(kernel.batch) * splits // (_TOGETHER * facts.units))
+    together = max(_TOGETHER * _LEAST // plan.threads, 1) if plan.columns < plan.threads else _TOGETHER
+    rounds = -(-number_of_elements(kernel.batch) * splits // (together * facts.units))
     column = _COLUMN * (1 + number_of_elements(kernel.m) * number_of_elements(kernel.k) / _PRODUCTS)
-    waiting = rounds * -(-number_of_elements(kernel.n) // splits) * column * facts.units / facts.flops
+    columns = -(-number_of_elements(kernel.n) // splits)
+    if plan.columns < plan.threads:
+        columns = -(-columns // plan.columns) * _AT_ONCE
+    waiting = rounds * columns * column * facts.units / facts.flops
     seconds = max(moved / (facts.bandwidth * _SHARE), waiting) + facts.dispatch
     return seconds if splits == 1 else seconds + (_SPLITTING + _PART * splits) * facts.dispatch
 
 
-def generate_few_rows(kernel: Attention, capabilities: Capabilities, splits: int) -> Program:
+def generate_few_rows(kernel: Attention, capabilities: Capabilities, plan: Rows) -> Program:
     """Return the program of an attention of few rows."""
-    return _Writer(kernel, capabilities, splits).program()
+    return _Writer(kernel, capabilities, plan).program()
 
 
 class _Writer:
     """Writes the kernel; rows are four to a vector, those behind the last one are the last one again."""
 
-    def __init__(self, kernel: Attention, capabilities: Capabilities, splits: int) -> None:
-        self.kernel, self.capabilities, self.splits = kernel, capabilities, splits
+    def __init__(self, kernel: Attention, capabilities: Capabilities, plan: Rows) -> None:
+        self.kernel, self.capabilities, self.splits = kernel, capabilities, plan.splits
         self.module = module = Module(kernel, capabilities)
-        self.body, self.threads = module.body, _threads(kernel, capabilities)
+        self.body, self.threads, self.team, self.columns = module.body, plan.threads, plan.team, plan.columns
         (product,), (total,) = kernel.products, kernel.sums
         scores = as_contraction(kernel, "m", "n", "k", product.left, product.right)
         sums = as_contraction(kernel, "m", "v", "n", constant(0.0, float32), total.value)
         self.scores, self.sums = Frame(scores, capabilities, module), Frame(sums, capabilities, module)
         self.m, self.n, self.k, self.v = self.scores.m, self.scores.n, self.scores.k, self.sums.n
-        self.buffers, self.parts = Buffers(module), Parts(kernel, splits)
+        self.buffers, self.parts = Buffers(module), Parts(kernel, plan.splits)
         self.groups = -(-self.m // LANES)
         self.score = total.weight if kernel.score is None else kernel.score
         self.queries = module.array("queries", "vec4<f32>", self.k * self.groups)
-        self.weights = module.array("weights", "vec4<f32>", self.threads * self.groups)
-        self.team = _team(kernel, capabilities)
-        self.partial = module.array("partial", "vec4<f32>", self.threads * self.team * self.groups)
+        self.weights = module.array("weights", "vec4<f32>", self.columns * self.groups)
+        self.partial = module.array("partial", "vec4<f32>", self.columns * self.team * self.groups)
         self.gathered = module.array("gathered", "vec4<f32>", self.groups * _GATHERING)
         # Values' positions of a thread, and threads that share the columns.
         together = self.sums.right.axis == "n" and vector_dimension(kernel, "v") is not None
@@ -131,7 +152,7 @@ class _Writer:
         self.totals = [body.var(f"total{group}", zero("vec4<f32>")) for group in range(self.groups)]
         self.results = [body.var(f"result{row}", zero(self._kind)) for row in range(self.m)]
         body.barrier()
-        with body.loop("column", start, lambda column: column < stop, fixed(self.threads)) as column:
+        with body.loop("column", start, lambda column: column < stop, fixed(self.columns)) as column:
             self._weigh(column, stop)
             body.barrier()
             self._add(column, stop)
@@ -191,7 +212,7 @@ class _Writer:
         body.barrier()
         nothing = vector("f32", [-Call("wt_inf", (), "f32")] * LANES)
         scores = [body.var(f"score{group}", nothing) for group in range(self.groups)]
-        with body.when(own < stop):
+        with body.when(self._has_column()), body.when(own < stop):
             products: list[Name] = []
             for group in range(self.groups):
                 total: Node = self.partial[self._partial(THREAD, fixed(0), group)]
@@ -213,9 +234,14 @@ class _Writer:
             weight = body.let(module.fresh("weight"), power(module, score - largest))
             body.set(top, largest)
             body.set(total, total * shrink + weight)
-            body.set(self.weights[THREAD * fixed(self.groups) + fixed(group)], weight)
+            with body.when(self._has_column()):
+                body.set(self.weights[THREAD * fixed(self.groups) + fixed(group)], weight)
             for lane, result in enumerate(self.results[group * LANES : (group + 1) * LANES]):
                 body.set(result, result * shrink.lane(lane))
+
+    def _has_column(self) -> Node | None:
+        """Return what holds for threads that have a column, where not all do."""
+        return THREAD < fixed(self.columns) if self.columns < self.threads else None
 
     def _partial(self, column: Node, member: Node, group: int) -> Node:
         return (column * fixed(self.team) + member) * fixed(self.groups) + fixed(group)
@@ -227,7 +253,7 @@ class _Writer:
         reach = side.lanes if side.axis == "k" else 1
         member, slot = body.let("member", THREAD % fixed(team)), body.let("slot", THREAD // fixed(team))
         several = next(each for each in (8, 4, 2, 1) if self.k % (each * reach * team) == 0 or each == 1)
-        with body.loop("at", slot, lambda at: at < fixed(self.threads), fixed(self.threads // team)) as at:
+        with body.loop("at", slot, lambda at: at < fixed(self.columns), fixed(self.threads // team)) as at:
             products = [body.var(f"product{group}", zero("vec4<f32>")) for group in range(self.groups)]
             key = body.let("key", column + at)
             with body.when(key < stop):
@@ -257,9 +283,10 @@ class _Writer:
 
     def _gather(self, values: list[Name], combine: Callable[[Node, Node], Node]) -> list[Name]:
         """Write what all threads' values combine to, in one order, and return it."""
-        body, per = self.body, self.threads // _GATHERING
-        for group, value in enumerate(values):
-            body.set(self.weights[THREAD * fixed(self.groups) + fixed(group)], value)
+        body, per = self.body, self.columns // _GATHERING
+        with body.when(self._has_column()):
+            for group, value in enumerate(values):
+                body.set(self.weights[THREAD * fixed(self.groups) + fixed(group)], value)
         body.barrier()
         with body.when(THREAD < fixed(_GATHERING)):
             for group in range(self.groups):
@@ -293,33 +320,24 @@ class _Writer:
     def _add(self, column: Node, stop: Node) -> None:
         """Write the sum of the columns' values with the weights in workgroup memory."""
         body = self.body
-        count = body.let("count", minimum(stop - column, self.threads))
-        with body.when(self.share < fixed(self.sharing)):
-            at = body.var("at", self.share)
-            for several in (8, 1):
-                reach = (several - 1) * self.sharing
-                with body.advance(at, (at + fixed(reach) if reach else at) < count, several * self.sharing):
-                    places = [body.let(f"at{each}", at + fixed(each * self.sharing)) for each in range(several)]
-                    values = [
-                        body.let(
-                            f"value{each}",
-                            _read(
-                                self.sums,
-                                self.sums.right,
-                                self.batch,
-                                self.local * fixed(self.lanes),
-                                column + place,
-                                self.lanes,
-                            ),
-                        )
-                        for each, place in enumerate(places)
-                    ]
-                    for place, value in zip(places, values, strict=True):
-                        for group in range(self.groups):
-                            name = self.module.fresh("w")
-                            weight = body.let(name, self.weights[place * fixed(self.groups) + fixed(group)])
-                            for lane, result in enumerate(self.results[group * LANES : (group + 1) * LANES]):
-                                body.set(result, result + value * weight.lane(lane))
+        count = body.let("count", minimum(stop - column, self.columns))
+        several = min(8, -(-self.columns // self.sharing))
+        step = several * self.sharing
+        with body.when(self.share < fixed(self.sharing)), body.loop("at", self.share, lambda at: at < count, fixed(step)) as at:
+            places = [body.let(f"at{each}", at + fixed(each * self.sharing)) for each in range(several)]
+            values: list[Node] = []
+            for each, place in enumerate(places):
+                # Beyond the last column it is read again, and counts nothing.
+                inside = column + minimum(place, count - fixed(1))
+                left, side = self.local * fixed(self.lanes), self.sums.right
+                found = body.let(f"value{each}", _read(self.sums, side, self.batch, left, inside, self.lanes))
+                values.append(choose(place < count, found, zero(self._kind)))
+            for place, value in zip(places, values, strict=True):
+                held = minimum(place, fixed(self.columns - 1)) if self.columns % step else place
+                for group in range(self.groups):
+                    weight = body.let(self.module.fresh("w"), self.weights[held * fixed(self.groups) + fixed(group)])
+                    for lane, result in enumerate(self.results[group * LANES : (group + 1) * LANES]):
+                        body.set(result, result + value * weight.lane(lane))
 
     def _finish(self) -> None:
         """Write the sums over the threads that share columns, and how the results leave."""
