@@ -15,6 +15,8 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import linear
 from webgpu_torch_core.dispatch.overrides import publish
+from webgpu_torch_core.operations.indexing.gathering import take_positions
+from webgpu_torch_core.replay.recipes import remembered
 
 from .dropout import dropout as _dropout
 
@@ -24,6 +26,7 @@ Maybe = Tensor | None
 # One step
 
 
+@remembered
 def _lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     """Return the hidden state and the cell after a step, given the sums of both products [n, 4 * hidden]."""
     entering, forgetting, candidate, leaving = gates.chunk(4, -1)
@@ -31,6 +34,7 @@ def _lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     return leaving.sigmoid() * cell.tanh(), cell
 
 
+@remembered
 def _gru_step(given: Tensor, gates: Tensor, hidden: Tensor) -> Tensor:
     """Return the hidden state after a step, given the products with the input and with the state: [n, 3 * hidden]."""
     reset, update, candidate = given.chunk(3, -1)
@@ -43,6 +47,7 @@ def _activated(mode: str, gates: Tensor) -> Tensor:
     return gates.tanh() if mode == "RNN_TANH" else gates.relu()
 
 
+@remembered
 def _lstm_step_backward(
     gates: Tensor, before: Tensor, after: Tensor, grad: Tensor, grad_cell: Tensor | None
 ) -> tuple[Tensor, Tensor]:
@@ -63,6 +68,7 @@ def _lstm_step_backward(
     return torch.cat(parts, -1), slope * forgetting
 
 
+@remembered
 def _gru_step_backward(given: Tensor, gates: Tensor, hidden: Tensor, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the gradients of both products, and the hidden state's other than through its product."""
     reset, update, candidate = given.chunk(3, -1)
@@ -80,6 +86,12 @@ def _gru_step_backward(given: Tensor, gates: Tensor, hidden: Tensor, grad: Tenso
 
 
 # All steps
+
+
+@remembered
+def _rows(data: Tensor, index: Tensor) -> Tensor:
+    """Return rows by numbers that are right by construction: nothing looks at them."""
+    return take_positions(data, 0, index, "IndexSelectBackward0")
 
 
 class _Steps:
@@ -105,7 +117,7 @@ class _Steps:
     def read(self, data: Tensor, step: int) -> Tensor:
         """Return the rows of a step; for sequences that have ended, any rows."""
         index = self.rows + self.offsets[step]
-        return data.index_select(0, index if self.sizes is None else index.clamp(max=self.total - 1))
+        return _rows(data, index if self.sizes is None else index.clamp(max=self.total - 1))
 
     def running(self, step: int) -> Tensor | None:
         """Return which rows have not ended, None if all."""
