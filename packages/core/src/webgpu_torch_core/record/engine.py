@@ -114,13 +114,13 @@ class Engine:
 
     def record(self, kernel: Any, values: Sequence[Value], parameters: Sequence[float | int] = ()) -> list[Value]:
         """Append a kernel over these values and return its outputs, which nothing has computed yet."""
-        ahead = self.recorder.ahead
-        if ahead.traces and context.capture is None and ahead.reaches(kernel, self.recorder.tape):
+        recorder = self.recorder
+        tape, ahead = recorder.tape, recorder.ahead
+        if ahead.traces and context.capture is None and ahead.reaches(kernel, tape):
             reached = ahead.trace
             self.flush()
             ahead.trace = reached
         while True:
-            tape = self.recorder.tape
             if not tape.open:
                 tape = self.tape
             slots: list[int] = []

@@ -165,7 +165,7 @@ class Tape:
             elif slot() is not None:
                 wanted.append(number)
         entries = tuple([(id(kernel), operands, output) for kernel, operands, output, _ in self.entries])
-        return Structure(entries, tuple(wanted), tuple(donatable))
+        return tuple.__new__(Structure, (entries, tuple(wanted), tuple(donatable)))
 
     def parameters(self, numbers: Sequence[int] | None = None) -> list[float | int]:
         """Return the run-time numbers of all kernels in order, or of those of some entries."""

@@ -36,6 +36,7 @@ from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
 from ..common import check_apart, needs_gradient, refusing, require_tensor, result_layout, same_device, type_title
 from ..in_place.writing import make_in_place
 from ..indexing.index_checks import require_divisor
+from .backward import Backward, Gradient
 from .facts import Facts
 from .python_numbers import number_leaf, plain, varies
 
@@ -83,8 +84,8 @@ class Elementwise:
         self.defaults: tuple[Any, ...] = ()
         self.declared: Callable[..., Any] | None = None
         # By an operand and options what computes its gradient; the same by all operands that have one.
-        self.gradients: dict[tuple[int, tuple[object, ...]], _Gradient] = {}
-        self.gradients_of: dict[tuple[object, ...], tuple[list[_Gradient], list[int]]] = {}
+        self.gradients: dict[tuple[int, tuple[object, ...]], Gradient] = {}
+        self.gradients_of: dict[tuple[object, ...], tuple[list[Gradient], list[int]]] = {}
         # A gradient derived from the expression has no Python text of its own to step through.
         self.runs_on_numbers = True
         # By the number of an operand that PyTorch has no derivative for: what backward raises.
@@ -114,10 +115,8 @@ class Elementwise:
                 elif each.device is not first.device and each.device != first.device:
                     return self.call(same_device(self.name, operands), extras)
                 value = each._storage.value
-                key.append(each._layout)
-                key.append(each.dtype)
                 # The kernel describes its whole buffers, of which the layout may be a part.
-                key.append(value.numel)
+                key += each._layout, each.dtype, value.numel
                 values.append(value)
                 if not tracked and (each._requires_grad or each._grad_fn is not None or each._base is not None):
                     tracked = True
@@ -237,32 +236,13 @@ class Elementwise:
 
     def _track(self, result: Tensor, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> None:
         edges = tuple([each._gradient_edge() if isinstance(each, Tensor) else None for each in operands])
-        count = len(operands)
         gradients, needed = self._gradients(edges, extras)
-        plans = [
-            (index, operation_, used, operands[index]._layout.shape, operands[index].dtype)
-            for index, operation_, used in gradients
-        ]
         if self.facts.saves_result and 0 in needed:
             saved: dict[int, Any] = {0: SavedOperand(operands[0], edges[0], result, self.title)}
         else:
             saved = {index: each._save() if isinstance(each := operands[index], Tensor) else each for index in needed}
-
-        def run_backward(grad: Tensor) -> list[Any]:
-            # A circle: that module imports this one.
-            from ..reduction.reductions import sum_to_size
-
-            # Operands that the gradient does not need are not kept.
-            parts: list[Any] = [None] * count
-            for index, operation_, used, shape, dtype in plans:
-                arguments = tuple(_unpack(saved[each]) for each in used)
-                # A sum over broadcast dimensions rounds once, not once per term.
-                wide = grad.to(float32) if dtype.itemsize == 2 and grad._layout.shape != shape else grad
-                part = operation_.call((wide, *arguments), extras)
-                part = sum_to_size(part, shape)
-                parts[index] = part if part.dtype is dtype else part.to(dtype)
-            return parts
-
+        kinds = [(each._layout.shape, each.dtype) if isinstance(each, Tensor) else None for each in operands]
+        run_backward: Callable[..., Any] = Backward(gradients, kinds, saved, extras)
         for index, error in self.refused.items() if self.refused else ():
             # Of some PyTorch lacks the derivative only where the other operand is a number.
             beside_number = index == 1 and self.refused_beside_numbers and isinstance(operands[0], Tensor)
@@ -271,13 +251,17 @@ class Elementwise:
         title = self.node_title
         result._grad_fn = Node(title if isinstance(title, str) else title(operands), edges, run_backward)
 
-    def _gradients(self, edges: tuple[object, ...], extras: tuple[Any, ...]) -> tuple[list[_Gradient], list[int]]:
+    def _gradients(self, edges: tuple[object, ...], extras: tuple[Any, ...]) -> tuple[list[Gradient], list[int]]:
         """Return what computes the gradient of each operand with an edge, and the operands that any of it needs."""
-        static = tuple(
-            [
-                None if varies(each, default) else (each.__class__, each)
-                for each, default in zip(extras, self.defaults, strict=True)
-            ]
+        static = (
+            tuple(
+                [
+                    None if varies(each, default) else (each.__class__, each)
+                    for each, default in zip(extras, self.defaults, strict=True)
+                ]
+            )
+            if extras
+            else ()
         )
         wanted = tuple([each is not None for each in edges])
         found = self.gradients_of.get((wanted, static))
@@ -292,7 +276,9 @@ class Elementwise:
             )
         return found
 
-    def _make_gradient(self, index: int, count: int, extras: tuple[Any, ...]) -> tuple[Elementwise, tuple[int, ...]]:
+    def _make_gradient(
+        self, index: int, count: int, extras: tuple[Any, ...]
+    ) -> tuple[Elementwise | None, tuple[int, ...]]:
         def gradient_of(grad: Any, values: list[Any], extra: tuple[Any, ...]) -> Any:
             if self.declared is not None:
                 parts = self.declared(grad, *values, *extra)
@@ -314,6 +300,9 @@ class Elementwise:
             traced = ir.constant(0.0, float32)
         if not isinstance(traced, ir.Expression):
             traced = ir.constant(traced, float32)
+        if traced.step == "argument" and traced.payload == count:
+            # What arrives, as it is.
+            return None, ()
         used = tuple(sorted({n.payload for n in ir.topological(traced) if n.step == "argument" and n.payload != count}))
 
         def definition(grad: Any, *rest: Any) -> Any:
@@ -329,14 +318,6 @@ class Elementwise:
         result.runs_on_numbers = self.declared is not None
         result.defaults = self.defaults
         return result, used
-
-
-#: an operand's number, the operation computing its gradient, and the operands which that needs
-_Gradient = tuple[int, Elementwise, tuple[int, ...]]
-
-
-def _unpack(saved: Any) -> Any:
-    return saved.unpack() if hasattr(saved, "unpack") else saved
 
 
 def result_type(*operands: Any) -> dtype:
