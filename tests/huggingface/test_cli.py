@@ -14,6 +14,7 @@ import types
 import wave
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,6 +114,45 @@ def test_both_libraries_write_the_same(commands: Commands, models: Path) -> None
         assert {each["library"] for each in theirs} == {"transformers"}
 
 
+def _printed_objects(ended: Outcome, library: str) -> list[dict[str, Any]]:
+    """Return what a command printed as JSON, which must be computed by a library."""
+    found = [json.loads(each) for each in _printed(ended).splitlines()]
+    assert {each.pop("library") for each in found} == {library}
+    return found
+
+
+@pytest.mark.slow
+def test_both_libraries_find_the_same(commands: Commands, models: Path, tmp_path: Path) -> None:
+    """What reads texts, images and sound is computed by the library's own models, too, and says what transformers says."""
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (40, 30), (200, 30, 30)).save(tmp_path / "red.png")
+    _write_sounds(tmp_path)
+    asked = (
+        ("embed", models / "encoder", "a small model", "dog"),
+        ("classify", models / "sentiment", "a tensor", "--top", 1),
+        ("classify", models / "sentiment", "a tensor", "dog"),
+        ("classify", models / "pictures", "red.png"),
+        ("transcribe", models / "speech", "mono.wav"),
+    )
+    common = ("--device", "cpu", "--json")
+    found = commands(*((*each, *common) for each in asked), *((*each, *common, "--attn", "eager") for each in asked))
+    for own, other in zip(found[: len(asked)], found[len(asked) :]):
+        mine, theirs = _printed_objects(own, "webgpu_torch_models"), _printed_objects(other, "transformers")
+        _check_alike(mine, theirs)
+
+
+def _check_alike(mine: Any, theirs: Any) -> None:
+    """Compare what JSON holds: numbers within 1e-4, all else exactly."""
+    if isinstance(mine, float):
+        assert math.isclose(mine, theirs, rel_tol=1e-4, abs_tol=1e-4)
+    elif isinstance(mine, dict | list):
+        assert type(mine) is type(theirs) and len(mine) == len(theirs)
+        for each in mine if isinstance(mine, dict) else range(len(mine)):
+            _check_alike(mine[each], theirs[each])
+    else:
+        assert mine == theirs
+
+
 @pytest.mark.slow
 def test_commands(commands: Commands, models: Path, tmp_path: Path) -> None:
     """Every command on models of its kind: what it prints, and that seeds decide."""
@@ -127,7 +167,7 @@ def test_commands(commands: Commands, models: Path, tmp_path: Path) -> None:
         (*text, "--attn", "webgpu_torch"),
         (*text, "--dtype", "float32"),
         ("chat", "--model", models / "causal", "--max-new-tokens", 3, "--system", "Be brief."),
-        ("embed", "--model", models / "encoder", "a small model", "dog"),
+        ("embed", "--model", models / "encoder", "a small model", "dog", "more than is read " * 200),
         ("classify", "--model", models / "sentiment", "a tensor"),
         ("classify", "--model", models / "pictures", "red.png"),
         ("transcribe", "--model", models / "speech", "mono.wav", "stereo.wav"),
@@ -137,7 +177,7 @@ def test_commands(commands: Commands, models: Path, tmp_path: Path) -> None:
     _check_generate(*found[1:4])
     assert _printed(found[4]).count("tokens, ") == 2, "not two answers to two lines"
     vectors = [json.loads(each) for each in _printed(found[5]).splitlines()]
-    assert [each["text"] for each in vectors] == ["a small model", "dog"]
+    assert [each["text"] for each in vectors[:2]] == ["a small model", "dog"] and len(vectors) == 3
     for each in vectors:
         assert len(each["embedding"]) == 32
         assert math.isclose(sum(value * value for value in each["embedding"]), 1.0, rel_tol=1e-4)
@@ -158,15 +198,18 @@ def test_image(commands: Commands, tmp_path: Path, device: str) -> None:
     found = commands(
         (*asked, "--negative-prompt", "blue", "--output", "one.png"),
         (*asked, "--negative-prompt", "blue", "--output", "two.png"),
+        (*asked, "--negative-prompt", "blue", "--output", "three.png", "--attn", "sdpa"),
         (*asked, "--output", "picture.txt"),
     )
     pictures = []
-    for ended, name in zip(found, ("one.png", "two.png")):
-        assert _printed(ended) == f"saved {name}\n" and "2/2" in ended.stderr, "no progress bar"
-        pictures.append(image.open(tmp_path / name))
+    for ended, name, library in zip(found, ("one", "two", "three"), (*["webgpu_torch_models"] * 2, "diffusers")):
+        assert _printed(ended) == f"saved {name}.png\n" and "2/2" in ended.stderr, "no progress bar"
+        assert f"[by {library}]" in ended.stderr
+        pictures.append(image.open(tmp_path / f"{name}.png"))
     assert pictures[0].size == (64, 32) and pictures[0].tobytes() == pictures[1].tobytes()
+    assert max(abs(one - other) for one, other in zip(pictures[0].tobytes(), pictures[2].tobytes())) <= 2
     assert len(pictures[0].getcolors(1 << 16)) > 10
-    assert _problem(found[2]) == "error: --output picture.txt should end in .png, .jpg or .webp"
+    assert _problem(found[3]) == "error: --output picture.txt should end in .png, .jpg or .webp"
 
 
 # What can go wrong
@@ -261,16 +304,19 @@ NO_ROOM = """
 import sys
 from webgpu_torch_cli import main
 import webgpu_torch as torch
-torch.nn.Module.to = lambda self, *_: (_ for _ in ()).throw(MemoryError("WebGPU out of memory"))
+from webgpu_torch_models.pretrained import PreTrainedModel
+def fail(*_: object, **__: object) -> None:
+    raise MemoryError("WebGPU out of memory")
+torch.nn.Module.to = PreTrainedModel.from_pretrained = fail
 sys.exit(main(sys.argv[1:]))
 """
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["auto", "float16"])
-def test_too_large(dtype: str, run_python: RunPython, models: Path) -> None:
+@pytest.mark.parametrize(("dtype", "library"), [("auto", ()), ("float16", ()), ("auto", ("--attn", "sdpa"))])
+def test_too_large(dtype: str, library: tuple[str, ...], run_python: RunPython, models: Path) -> None:
     """Out of memory: what the weights need, and what to try."""
-    asked = ("generate", "--model", models / "causal", "--prompt", "a", "--dtype", dtype)
+    asked = ("generate", "--model", models / "causal", "--prompt", "a", "--dtype", dtype, *library)
     said = _problem(run_python("-W", "ignore", "-c", NO_ROOM, *asked))
     need = "KiB as they are stored" if dtype == "auto" else "KiB in float16"
     assert said.startswith(f"error: there is not enough memory for {models / 'causal'}: its ")

@@ -6,11 +6,14 @@ import json
 import struct
 import wave
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import reference_cases as cases
 import webgpu_torch_core as torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from recorded_models import folder_of
 from webgpu_torch_models import AutoModel, AutoModelForQuestionAnswering, AutoTokenizer, pipeline
 from webgpu_torch_models.audio import SpeechFeatures, read_wave, resampled
@@ -99,6 +102,27 @@ def test_texts_for_texts(tmp_path: Path) -> None:
     [translation] = pipeline("translation_en_to_fr", folder)("this is a cat on a mat", max_new_tokens=5)
     assert summary["summary_text"] == translation["translation_text"]
     assert len(summary["summary_text"].split()) in (4, 5)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(4, 80), st.integers(1, 40), st.booleans())
+def test_readers_of_a_processor(bands: int, size: int, apart: bool) -> None:
+    """What reads sound or images may be described in a file of its own, or as a part of one of a whole processor."""
+    for reader, key in (
+        (SpeechFeatures(feature_size=bands), "feature_extractor"),
+        (ImageProcessor(crop_size=size), "image_processor"),
+    ):
+        with TemporaryDirectory() as name:
+            folder = Path(name)
+            if apart:
+                reader.save_pretrained(folder)
+            else:
+                write_json(folder / "processor_config.json", {key: reader.to_dict(), "processor_class": "Any"})
+            assert type(reader).from_folder(folder) == reader
+            write_json(folder / "processor_config.json", {key: [1]})
+            if not apart:
+                with pytest.raises(ValueError, match=f"{key} is"):
+                    type(reader).from_folder(folder)
 
 
 def test_sound(tmp_path: Path) -> None:

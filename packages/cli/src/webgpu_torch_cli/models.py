@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from webgpu_torch_models.pipelines.base import Pipeline
 
 
 def prepare(options: Namespace) -> tuple[Any, str]:
@@ -38,33 +42,38 @@ def chosen_dtype(torch: Any, options: Namespace) -> Any:
 
 
 #: the libraries that can compute a model, by the names that commands print
-OWN, OTHER = "webgpu_torch_models", "transformers"
+OWN, OTHER, PICTURES = "webgpu_torch_models", "transformers", "diffusers"
 
 
-def load_own(task: str, options: Namespace, device: str) -> tuple[Any, Any] | None:
-    """Return the library's own model for a task, with its tokenizer; None where transformers is to compute it.
+def load_own(task: str, options: Namespace, device: str) -> Pipeline | None:
+    """Return the library's own model for a task, with what reads its inputs; None where transformers is to compute it.
 
-    That is where the architecture or the tokenizer is not known here, and where ``--attn`` says how transformers should do it.
+    That is where the architecture, the tokenizer or what else reads inputs is not known here, and where ``--attn`` says how
+    transformers should do it.
     """
     if options.attn is not None:
         return None
     import webgpu_torch as torch
 
     try:
-        from webgpu_torch_models.auto import architecture_of
+        from webgpu_torch_models.auto import architecture_of, model_class_for
         from webgpu_torch_models.hub import find_folder
-        from webgpu_torch_models.tokenizer import AutoTokenizer
+        from webgpu_torch_models.pipelines import TASKS
 
-        found = architecture_of(find_folder(options.model, patterns=["config.json"]))
-        folder = find_folder(options.model) if task in found.tasks else None
-        tokenizer = None if folder is None else AutoTokenizer.from_pretrained(folder)
+        kind = TASKS[task]
+        model = model_class_for(architecture_of(find_folder(options.model, patterns=["config.json"])), kind.model_tasks)
+        folder = find_folder(options.model)
+        readers = kind.readers(folder, {})
     except (ImportError, OSError, ValueError):
         # What is wrong with a name or a folder is told by transformers, which is asked next.
         return None
-    if folder is None:
-        return None
-    model = found.model_class(task).from_pretrained(folder, dtype=chosen_dtype(torch, options), device=device)
-    return model, tokenizer
+    return kind(task, model.from_pretrained(folder, dtype=chosen_dtype(torch, options), device=device), readers)
+
+
+def tell_library(options: Namespace, library: str) -> None:
+    """Say which library computed, where the results do not."""
+    if not options.json:
+        print(f"[by {library}]", file=sys.stderr)
 
 
 def load(kind: Any, options: Namespace, device: str) -> Any:

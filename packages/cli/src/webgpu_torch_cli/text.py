@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import time
 from argparse import Namespace
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from .models import OTHER, OWN, load, load_own, prepare
+from .models import OTHER, OWN, load, load_own, prepare, tell_library
 
 
 def _sampling(options: Namespace) -> dict[str, Any]:
@@ -29,13 +30,17 @@ class _Writer:
     def __init__(self, options: Namespace) -> None:
         self.options = options
         _, device = prepare(options)
-        found = load_own("ForCausalLM", options, device)
-        self.library = OTHER if found is None else OWN
-        if found is None:
-            from transformers import AutoModelForCausalLM, AutoTokenizer
+        own = load_own("text-generation", options, device)
+        self.library = OTHER if own is None else OWN
+        self.model: Any
+        self.tokenizer: Any
+        if own is not None:
+            self.model, self.tokenizer = own.model, own.tokenizer
+            return
+        from transformers import AutoModelForCausalLM, AutoTokenizer
 
-            found = load(AutoModelForCausalLM, options, device), AutoTokenizer.from_pretrained(options.model)
-        self.model, self.tokenizer = found
+        self.model = load(AutoModelForCausalLM, options, device)
+        self.tokenizer = AutoTokenizer.from_pretrained(options.model)
 
     def prompt(self, text: str) -> list[int]:
         """Return a text's tokens."""
@@ -121,19 +126,38 @@ def chat(options: Namespace) -> int:
         messages.append({"role": "assistant", "content": writer.write(writer.conversation(messages))})
 
 
-def embed(options: Namespace) -> int:
-    """Print the mean of each text's last hidden states over its tokens, scaled to length 1."""
-    torch, device = prepare(options)
+def _states_of(options: Namespace) -> tuple[str, Callable[[str], Any]]:
+    """Return the library that computes the states of a text's tokens, [1, tokens, width], and a function that does."""
+    _, device = prepare(options)
+    own = load_own("feature-extraction", options, device)
+    if own is not None:
+
+        def states(text: str) -> Any:
+            ids = own.tokenizer.encode_windows(text, limit=own.config.longest_text)[0].ids
+            return own.model(own.integers([ids])).last_hidden_state
+
+        return OWN, states
     from transformers import AutoModel, AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(options.model)
     model = load(AutoModel, options, device)
+
+    def other_states(text: str) -> Any:
+        inputs = tokenizer(text, return_tensors="pt", truncation=True)
+        return model(**{key: value.to(device) for key, value in inputs.items()}).last_hidden_state
+
+    return OTHER, other_states
+
+
+def embed(options: Namespace) -> int:
+    """Print the mean of each text's last hidden states over its tokens, scaled to length 1."""
+    library, states = _states_of(options)
+    import webgpu_torch as torch
+
     for text in options.inputs:
-        inputs = {key: value.to(device) for key, value in tokenizer(text, return_tensors="pt", truncation=True).items()}
         with torch.inference_mode():
-            states = model(**inputs).last_hidden_state.float()
-            vector = torch.nn.functional.normalize(states.mean(1), dim=-1)[0]
-        print(json.dumps({"text": text, "embedding": vector.tolist()}))
+            vector = torch.nn.functional.normalize(states(text).float().mean(1), dim=-1)[0]
+        print(json.dumps({"text": text, "embedding": vector.tolist(), "library": library}))
     return 0
 
 
@@ -141,13 +165,18 @@ def _is_image_name(text: str) -> bool:
     return Path(text).suffix.lower() in (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
-def classify(options: Namespace) -> int:
-    """Print the classes of texts or images with their probabilities."""
-    torch, device = prepare(options)
-    images = all(Path(each).is_file() or _is_image_name(each) for each in options.inputs)
-    missing = [each for each in options.inputs if _is_image_name(each) and not Path(each).is_file()]
-    if missing:
-        raise SystemExit(f"error: there is no file {missing[0]}")
+def _classes_of(options: Namespace, images: bool) -> tuple[str, Callable[[str], list[dict[str, Any]]]]:
+    """Return the library that classifies, and a function that gives the classes of a text or of an image file."""
+    _, device = prepare(options)
+    own = load_own("image-classification" if images else "text-classification", options, device)
+    if own is not None:
+
+        def own_classes(given: str) -> list[dict[str, Any]]:
+            # Of a list of inputs, with more than one class asked for, each has a list of classes.
+            return own([given], top_k=max(options.top, 2), function_to_apply="softmax")[0][: options.top]
+
+        return OWN, own_classes
+    import webgpu_torch as torch
     from transformers import (
         AutoImageProcessor,
         AutoModelForImageClassification,
@@ -155,27 +184,40 @@ def classify(options: Namespace) -> int:
         AutoTokenizer,
     )
 
+    kind, reader = AutoModelForSequenceClassification, AutoTokenizer
     if images:
         from PIL import Image
 
-        processor = AutoImageProcessor.from_pretrained(options.model)
-        model = load(AutoModelForImageClassification, options, device)
-    else:
-        processor = AutoTokenizer.from_pretrained(options.model)
-        model = load(AutoModelForSequenceClassification, options, device)
-    for each in options.inputs:
-        given = processor(Image.open(each).convert("RGB") if images else each, return_tensors="pt")
+        kind, reader = AutoModelForImageClassification, AutoImageProcessor
+    processor, model = reader.from_pretrained(options.model), load(kind, options, device)
+
+    def classes(given: str) -> list[dict[str, Any]]:
+        read = processor(Image.open(given).convert("RGB") if images else given, return_tensors="pt")
         with torch.inference_mode():
-            scores = model(**{key: value.to(device) for key, value in given.items()}).logits[0].float().softmax(-1)
+            scores = model(**{key: value.to(device) for key, value in read.items()}).logits[0].float().softmax(-1)
         best = scores.topk(min(options.top, len(scores)))
-        found = [
+        return [
             {"label": str(model.config.id2label.get(index, index)), "score": score}
             for score, index in zip(best.values.tolist(), best.indices.tolist(), strict=True)
         ]
+
+    return OTHER, classes
+
+
+def classify(options: Namespace) -> int:
+    """Print the classes of texts or images with their probabilities."""
+    images = all(Path(each).is_file() or _is_image_name(each) for each in options.inputs)
+    missing = [each for each in options.inputs if _is_image_name(each) and not Path(each).is_file()]
+    if missing:
+        raise SystemExit(f"error: there is no file {missing[0]}")
+    library, classes = _classes_of(options, images)
+    for each in options.inputs:
+        found = classes(each)
         if options.json:
-            print(json.dumps({"input": each, "classes": found}))
+            print(json.dumps({"input": each, "classes": found, "library": library}))
             continue
         print(each)
         for one in found:
             print(f"  {100 * one['score']:5.1f} %  {one['label']}")
+    tell_library(options, library)
     return 0

@@ -6,9 +6,10 @@ import json
 import wave
 from argparse import Namespace
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 
-from .models import load, prepare
+from .models import OTHER, OWN, load, load_own, prepare, tell_library
 
 
 def read_wave(path: str) -> tuple[list[float], int]:
@@ -34,15 +35,28 @@ def transcribe(options: Namespace) -> int:
     missing = [each for each in options.inputs if not Path(each).is_file()]
     if missing:
         raise SystemExit(f"error: there is no file {missing[0]}")
+    library, write = _writer(options)
+    for path in options.inputs:
+        said = write(*read_wave(path)).strip()
+        print(json.dumps({"file": path, "text": said, "library": library}) if options.json else said)
+    tell_library(options, library)
+    return 0
+
+
+def _writer(options: Namespace) -> tuple[str, Callable[[list[float], int], str]]:
+    """Return the library that writes, and a function that writes down what is said in samples of so many a second."""
     torch, device = prepare(options)
+    own = load_own("automatic-speech-recognition", options, device)
+    if own is not None:
+        return OWN, lambda samples, rate: own({"array": samples, "sampling_rate": rate})["text"]
     import numpy
     from transformers import AutoModelForSpeechSeq2Seq, AutoProcessor
 
     processor = AutoProcessor.from_pretrained(options.model)
     model = load(AutoModelForSpeechSeq2Seq, options, device)
     wanted = processor.feature_extractor.sampling_rate
-    for path in options.inputs:
-        samples, rate = read_wave(path)
+
+    def write(samples: list[float], rate: int) -> str:
         given = numpy.asarray(samples, "float32")
         if rate != wanted:
             places = numpy.arange(int(len(given) * wanted / rate)) * (rate / wanted)
@@ -50,6 +64,6 @@ def transcribe(options: Namespace) -> int:
         inputs = processor(given, sampling_rate=wanted, return_tensors="pt")
         with torch.inference_mode():
             tokens = model.generate(**{key: value.to(device, model.dtype) for key, value in inputs.items()})
-        said = processor.batch_decode(tokens, skip_special_tokens=True)[0].strip()
-        print(json.dumps({"file": path, "text": said}) if options.json else said)
-    return 0
+        return processor.batch_decode(tokens, skip_special_tokens=True)[0]
+
+    return OTHER, write

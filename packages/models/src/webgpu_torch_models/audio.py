@@ -78,12 +78,13 @@ class SpeechFeatures(JsonConfig):
     """
 
     file_name: ClassVar[str] = "preprocessor_config.json"
+    within: ClassVar[tuple[str, str]] = ("processor_config.json", "feature_extractor")
 
     feature_size: int = 80
     sampling_rate: int = 16000
     hop_length: int = 160
     n_fft: int = 400
-    chunk_length: int = 30
+    chunk_length: float = 30
     padding_value: float = 0.0
 
     def __post_init__(self) -> None:
@@ -94,7 +95,7 @@ class SpeechFeatures(JsonConfig):
     @property
     def window_samples(self) -> int:
         """How many samples the network reads at once."""
-        return self.chunk_length * self.sampling_rate
+        return int(self.chunk_length * self.sampling_rate)
 
     def __call__(self, samples: Tensor | Sequence[float], sampling_rate: int | None = None) -> Tensor:
         """Return spectrograms, float32 [windows, bands, frames], of sound in windows one after the other; silence fills the last.

@@ -54,6 +54,10 @@ class BertConfig(ClassifierConfig):
         check_heads(hidden_size=self.hidden_size, num_attention_heads=self.num_attention_heads)
         activation(self.hidden_act)
 
+    @property
+    def longest_text(self) -> int:
+        return self.max_position_embeddings - (self.pad_token_id + 1 if self.positions_after_padding else 0)
+
 
 class BertEmbeddings(Module):
     """Words, positions and segments, added up and normalised."""

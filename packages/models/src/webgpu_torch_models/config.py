@@ -16,9 +16,15 @@ T = TypeVar("T", bound="JsonConfig")
 
 @dataclasses.dataclass
 class JsonConfig:
-    """A dataclass stored as a JSON file in a model folder; keys it does not know are kept and written back."""
+    """A dataclass stored as a JSON file in a model folder; keys it does not know are kept and written back.
+
+    Class attributes:
+        file_name: the file's.
+        within: another file, and the key under which it holds what the file would, where that is missing.
+    """
 
     file_name: ClassVar[str]
+    within: ClassVar[tuple[str, str] | None] = None
 
     extra: dict[str, Any] = dataclasses.field(default_factory=dict, kw_only=True)
 
@@ -43,7 +49,14 @@ class JsonConfig:
             ValueError: the file is no JSON object, or a key has a value that cannot be; the message names file and key.
         """
         path = Path(folder) / cls.file_name
-        values = read_json(path)
+        other, key = cls.within or ("", "")
+        if other and not path.exists() and (Path(folder) / other).exists():
+            path = Path(folder) / other
+            values = read_json(path).get(key)
+            if not isinstance(values, dict):
+                raise ValueError(f"{path}: {key} is {brief(values)}, expected an object")
+        else:
+            values = read_json(path)
         hints = get_type_hints(cls)
         for key, value in values.items():
             if key in hints and value is not None and not _fits(value, hints[key]):
@@ -67,6 +80,11 @@ class ModelConfig(JsonConfig):
 
     file_name: ClassVar[str] = "config.json"
     model_type: ClassVar[str]
+
+    @property
+    def longest_text(self) -> int | None:
+        """How many tokens of a text the network reads; None where nothing bounds them."""
+        return getattr(self, "max_position_embeddings", None)
 
     def to_dict(self) -> dict[str, Any]:
         return {**super().to_dict(), "model_type": self.model_type}

@@ -44,6 +44,7 @@ class ImageProcessor(JsonConfig):
     """
 
     file_name: ClassVar[str] = "preprocessor_config.json"
+    within: ClassVar[tuple[str, str]] = ("processor_config.json", "image_processor")
 
     do_resize: bool = True
     size: Any = dataclasses.field(default_factory=lambda: {"height": 224, "width": 224})

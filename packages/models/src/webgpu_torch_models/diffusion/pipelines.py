@@ -21,8 +21,8 @@ from webgpu_torch_models.config import read_json
 from webgpu_torch_models.diffusion.autoencoder import AutoencoderKL
 from webgpu_torch_models.diffusion.lora_files import load_lora
 from webgpu_torch_models.diffusion.part import DiffusionPart
-from webgpu_torch_models.diffusion.schedule import Scheduler
-from webgpu_torch_models.diffusion.schedulers import scheduler_from_folder
+from webgpu_torch_models.diffusion.schedule import Scheduler, SchedulerConfig
+from webgpu_torch_models.diffusion.schedulers import SCHEDULERS, scheduler_from_folder
 from webgpu_torch_models.hub import find_folder
 from webgpu_torch_models.images import pillow_images, pixels_of
 from webgpu_torch_models.pretrained import PreTrainedModel
@@ -133,6 +133,18 @@ class DiffusionPipeline:
         known = ", ".join(kind.part[1].__name__ for kind in cls.kinds if issubclass(kind, cls))
         found = index.get("transformer") or index.get("unet")
         raise ValueError(f"{folder / 'model_index.json'}: the network is {found}; {cls.__name__} loads: {known}")
+
+    @classmethod
+    def knows(cls, name_or_path: str | Path) -> bool:
+        """Return whether the network and the scheduler of a local folder or a hub id, as diffusers lays it out, are here.
+
+        Raises:
+            FileNotFoundError: there is no such folder, or it is laid out otherwise.
+        """
+        folder = find_folder(name_or_path, patterns=["model_index.json", "scheduler/*.json"])
+        index = read_json(folder / "model_index.json")
+        scheduler = read_json(folder / "scheduler" / SchedulerConfig.file_name).get("_class_name")
+        return scheduler in SCHEDULERS and any(issubclass(kind, cls) and kind._describes(index) for kind in cls.kinds)
 
     @classmethod
     def _describes(cls, index: dict[str, object]) -> bool:

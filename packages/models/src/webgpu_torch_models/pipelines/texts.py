@@ -293,7 +293,7 @@ class QuestionAnsweringPipeline(TextPipeline):
         """
         if not question.strip() or not context.strip():
             raise ValueError("question and context must be texts that are not empty")
-        limit = min(max_seq_len, getattr(self.config, "max_position_embeddings", max_seq_len))
+        limit = min(max_seq_len, self.config.longest_text or max_seq_len)
         answers: list[Answer] = []
         nothing = 1.0
         for encoded in self.tokenizer.encode_windows(question, context, limit, min(doc_stride, limit // 2)):

@@ -195,7 +195,9 @@ class SpeechRecognitionPipeline(WritingPipeline):
         heard = features.unsqueeze(0).to(self.model.device, self.model.dtype)
         start = self._start(heard, language, task, config)
         if config.max_new_tokens is None:
-            config = config.changed(max_new_tokens=self.config.max_target_positions - len(start))
+            limit, told = self.config.max_target_positions, config.extra.get("max_length")
+            limit = min(limit, told) if isinstance(told, int) and told > len(start) else limit
+            config = config.changed(max_new_tokens=limit - len(start))
         written = self.model.generate(
             heard, decoder_input_ids=self.integers([start]), generator=generator, tokenizer=self.tokenizer,
             generation_config=config,
