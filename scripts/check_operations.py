@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterator
 
 import webgpu_torch_core as core
-from webgpu_torch_core.dispatch.complex_rules import RULES
 from webgpu_torch_core.dispatch.registry import OPERATIONS, Operation
+from webgpu_torch_core.dispatch.type_rules import RULES
 
 KINDS = {
     "elementwise",

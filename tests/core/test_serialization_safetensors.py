@@ -36,7 +36,20 @@ def host(tensor):
 def examples():
     torch.manual_seed(0)
     result = {}
-    for name in ("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"):
+    for name in (
+        "bool",
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "float8_e4m3fn",
+        "float8_e5m2",
+    ):
         for key, shape in (("b", (2, 3)), ("a", ()), ('é"\n', (0, 4))):
             result[f"{key}.{name}"] = (torch.randn(shape) * 10).to(getattr(torch, name))
     result["complex"] = torch.randn(3, dtype=torch.complex64)
@@ -101,7 +114,7 @@ BROKEN = {
     "'shape' appears twice": build(b'{"x":{"shape":1,"shape":2}}'),
     "'__metadata__' must map strings": build({"__metadata__": {"a": 1}}),
     "tensor 'x': expected the keys": build({"x": {"dtype": "F32"}}),
-    "tensor 'x': dtype 'F8_E4M3'": build({"x": {"dtype": "F8_E4M3", "shape": [2], "data_offsets": [0, 2]}}, bytes(2)),
+    "tensor 'x': dtype 'F8_E8M0'": build({"x": {"dtype": "F8_E8M0", "shape": [2], "data_offsets": [0, 2]}}, bytes(2)),
     "shape must be a list of sizes": build({"x": {**F32, "shape": [-2]}}, bytes(8)),
     "needs 12 bytes": build({"x": {**F32, "shape": [3]}}, bytes(8)),
     "within 4 bytes": build({"x": F32}, bytes(4)),

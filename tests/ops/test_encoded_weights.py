@@ -13,7 +13,7 @@ from webgpu_torch_core.operations.contraction.encoded_weights import decode_weig
 from webgpu_torch_core.record.devices import canonical_device, engine_for
 
 
-@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"])
 def test_small_floats_are_pytorchs(name: str) -> None:
     wanted = torch.arange(256, dtype=torch.uint8).view(getattr(torch, name)).float()
     torch.testing.assert_close(torch.tensor(ENCODINGS[name].codes()), wanted, rtol=0, atol=0, equal_nan=True)

@@ -176,6 +176,8 @@ def set_default_dtype(d: dtype) -> None:
     if not (isinstance(d, dtype) and d.is_floating_point):
         known = "" if isinstance(d, dtype) else "invalid dtype object: "
         raise TypeError(f"{known}only floating-point types are supported as the default type")
+    if d.stored is not d:
+        raise TypeError(f"couldn't find storage object {d.title}Storage")
     _use_default_float(d)
 
 

@@ -11,11 +11,11 @@ from typing import Any
 
 from ..tensors.tensor import Tensor
 from .autocast import with_autocast
-from .complex_rules import RULES, with_complex_rule
 from .direct import within
 from .numpy_names import with_numpy_names
 from .overrides import public, written_in_python
 from .titles import Title, titled
+from .type_rules import RULES, with_type_rule
 
 
 class Operation:
@@ -109,7 +109,7 @@ def operation(
         is_method = namespace in ("torch", "method") if method is None else method
         ruled = (name or function.__name__) in RULES and namespace in ("torch", "method", "linalg")
         if ruled and kind != "elementwise":
-            function = within(with_complex_rule(name or function.__name__), function)
+            function = within(with_type_rule(name or function.__name__), function)
         if title is not None:
             function = within(titled(title), function)
         register(Operation(name or function.__name__, namespace, kind, function, is_method, aliases))

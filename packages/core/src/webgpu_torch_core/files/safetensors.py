@@ -29,7 +29,8 @@ MAXIMUM_HEADER = MAXIMUM_TEXT
 # In the order in which writers lay tensors out, so that every tensor is aligned to its element.
 _NAMES = {
     "U64": "uint64", "I64": "int64", "F64": "float64", "C64": "complex64", "F32": "float32", "U32": "uint32", "I32": "int32",
-    "BF16": "bfloat16", "F16": "float16", "U16": "uint16", "I16": "int16", "I8": "int8", "U8": "uint8", "BOOL": "bool",
+    "BF16": "bfloat16", "F16": "float16", "U16": "uint16", "I16": "int16",
+    "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "I8": "int8", "U8": "uint8", "BOOL": "bool",
 }  # fmt: skip
 #: how a file names element types
 CODES = {name: code for code, name in _NAMES.items()}

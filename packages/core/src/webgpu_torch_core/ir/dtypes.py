@@ -20,6 +20,7 @@ class dtype:
         "maximum",
         "minimum",
         "name",
+        "stored",
     )
 
     def __init__(self, index: int, name: str, itemsize: int, category: int, format: str) -> None:
@@ -35,6 +36,8 @@ class dtype:
         self.is_complex = category == 3
         # A floating-point type and the complex type of pairs of it know each other, see below.
         self._real = self
+        self.stored = self
+        """What buffers hold, and kernels see: the parts of complex numbers, the bits of 8-bit floats."""
         self._complex: dtype | None = self if self.is_complex else None
         self.is_signed = name not in ("bool", "uint8", "uint16", "uint32", "uint64")
         if category == 1:
@@ -112,23 +115,29 @@ complex32 = dtype(14, "complex32", 4, 3, "")
 complex128 = dtype(15, "complex128", 16, 3, "D")
 for _real, _complex in ((float16, complex32), (float32, complex64), (float64, complex128)):
     _real._complex, _complex._real = _complex, _real
+    _complex.stored = _real
 bfloat16._complex = complex64
 
-# Types that code names and asks limits of; no device stores them.
 float8_e4m3fn = dtype(16, "float8_e4m3fn", 1, 2, "")
 float8_e4m3fnuz = dtype(17, "float8_e4m3fnuz", 1, 2, "")
 float8_e5m2 = dtype(18, "float8_e5m2", 1, 2, "")
 float8_e5m2fnuz = dtype(19, "float8_e5m2fnuz", 1, 2, "")
+#: types whose elements are stored, moved, converted and compared, and hardly computed with
+FLOAT8 = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz)
+for _each in FLOAT8:
+    _each.stored = uint8
+
+# Types that code names and asks limits of; no device stores them.
 float8_e8m0fnu = dtype(20, "float8_e8m0fnu", 1, 2, "")
 float4_e2m1fn_x2 = dtype(21, "float4_e2m1fn_x2", 1, 2, "")
 
-#: what buffers hold: complex tensors are pairs of these
+#: what buffers hold: complex tensors are pairs of these, 8-bit floats are bits in uint8
 STORED_DTYPES = (
     bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, uint16, uint32, uint64,
 )  # fmt: skip
 #: unsigned types that PyTorch promotes with no other integers
 UNPROMOTED = (uint16, uint32, uint64)
-ALL_DTYPES = (*STORED_DTYPES, complex32, complex64, complex128)
+ALL_DTYPES = (*STORED_DTYPES, *FLOAT8, complex32, complex64, complex128)
 BY_NAME = {each.name: each for each in ALL_DTYPES} | {
     "half": float16, "float": float32, "double": float64, "int": int32, "long": int64, "short": int16,
 }  # fmt: skip
@@ -144,12 +153,17 @@ def promote_types(type1: dtype, type2: dtype) -> dtype:
     """Return the smallest type to which both can be converted, as :func:`torch.promote_types`.
 
     Raises:
-        RuntimeError: an unsigned type of more than 8 bits, with another of integers, booleans or complex numbers.
+        RuntimeError: an unsigned type of more than 8 bits, with another of integers, booleans or complex numbers; an 8-bit float
+            with any other type.
     """
     if type1 is type2:
         return type1
     require_dtype("promote_types", "type1", type1)
     require_dtype("promote_types", "type2", type2)
+    if type1 in FLOAT8 or type2 in FLOAT8:
+        raise RuntimeError(
+            f"Promotion for Float8 Types is not supported, attempted to promote {type1.title} and {type2.title}"
+        )
     if type1.is_complex or type2.is_complex:
         low, high = sorted((type1, type2), key=lambda each: each.category)
         _check_promotion(low, high)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from . import float8
 from .dtypes import float32, int32
 from .expression import Expression, cast, substitute, trace
 from .interpreter import Environment, evaluate
@@ -65,39 +66,6 @@ def _signed(bits: int) -> Callable[[Any], Any]:
     return lambda word: where(word < 1 << bits - 1, word, word - (1 << bits))
 
 
-def _power_of_two(exponent: Any, bits: int) -> Any:
-    """Return ``2 ** exponent`` of a non-negative integer exactly: no device's ``exp2`` needs to be."""
-    result: Any = 1.0
-    for bit in range(bits):
-        result = result * where((exponent >> bit) & 1 < 1, 1.0, 2.0 ** (1 << bit))
-    return result
-
-
-def _float8(exponent_bits: int, bias: int) -> Callable[[Any], Any]:
-    """Return the decoder of an 8-bit float, as IEEE 754 would have it but for the patterns that its caller replaces."""
-    mantissa_bits = 7 - exponent_bits
-    fractions = 1 << mantissa_bits
-
-    def value(word: Any) -> Any:
-        sign = where(word < 128, 1.0, -1.0)
-        exponent = (word >> mantissa_bits) & ((1 << exponent_bits) - 1)
-        mantissa = cast(word & (fractions - 1), float32) / float(fractions)
-        normal = (mantissa + 1.0) * _power_of_two(exponent, exponent_bits) * 2.0**-bias
-        return sign * where(exponent < 1, mantissa * 2.0 ** (1 - bias), normal)
-
-    return value
-
-
-def _e4m3(word: Any) -> Any:
-    # OCP 8-bit floats, 2023: E4M3 has no infinities, and NaN with all bits set.
-    return where((word & 127) < 127, _float8(4, 7)(word), float("nan"))
-
-
-def _e5m2(word: Any) -> Any:
-    special = where((word & 3) < 1, where(word < 128, float("inf"), -float("inf")), float("nan"))
-    return where((word & 127) < 124, _float8(5, 15)(word), special)
-
-
 #: quantiles of a normal distribution scaled to -1..1 (Dettmers et al., "QLoRA", 2023, appendix E)
 NORMAL_QUANTILES = (
     -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
@@ -127,8 +95,7 @@ ENCODINGS: dict[str, Encoding] = {
         define("uint4", 4, lambda word: word),
         define("int2", 2, _signed(2)),
         define("nf4", 4, table(NORMAL_QUANTILES)),
-        define("float8_e4m3fn", 8, _e4m3),
-        define("float8_e5m2", 8, _e5m2),
+        *(define(name, 8, each.decode) for name, each in float8.FORMATS.items()),
     )
 }
 

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from math import copysign, inf
 from typing import Any
 
-from .dtypes import bfloat16, bool_, dtype, float16, uint64
-from .scalar_math import bfloat16_bits_to_float, float_to_bfloat16_bits, round_to_float16
+from .dtypes import bfloat16, bool_, dtype, float16, float32, uint8, uint64
+from .float8 import FORMATS
+from .scalar_math import bfloat16_bits_to_float, convert, float_to_bfloat16_bits, round_to_float16
 
 
 def require_numpy(what: str) -> Any:
@@ -106,6 +107,7 @@ def pack(numbers: Sequence[Any], kind: dtype) -> Any:
 _C_NAMES = {
     "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "int8": "int8_t", "int16": "short", "int32": "int", "int64": "int64_t", "float16": "c10::Half",
     "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+    **{name: f"c10::{name.capitalize()}" for name in FORMATS},
 }  # fmt: skip
 
 
@@ -143,6 +145,9 @@ def _pack(numbers: Sequence[Any], kind: dtype) -> Any:
         return array("H", [float_to_bfloat16_bits(float(each)) for each in numbers])
     if kind is float16:
         return struct.pack(f"<{len(numbers)}e", *(round_to_float16(float(each)) for each in numbers))
+    if kind.stored is uint8 and kind is not uint8:
+        encode = FORMATS[kind.name].encode
+        return bytearray(int(encode(convert(float(each), float32))) for each in numbers)
     if kind.is_complex:
         return _pack([part for each in numbers for part in (complex(each).real, complex(each).imag)], kind.to_real())
     if kind.category == 1:
@@ -173,6 +178,9 @@ def unpack(data: Any, kind: dtype) -> list[Any]:
         return [bfloat16_bits_to_float(bits) for bits in view.cast("H")]
     if kind is float16:
         return list(struct.unpack(f"<{len(view) // 2}e", view))
+    if kind.stored is uint8 and kind is not uint8:
+        numbers = FORMATS[kind.name].numbers
+        return [numbers[bits] for bits in view.cast("B")]
     if kind.is_complex:
         parts = unpack(view, kind.to_real())
         return [complex(real, imaginary) for real, imaginary in zip(parts[::2], parts[1::2], strict=True)]

@@ -36,9 +36,6 @@ def record(kernel: Any, inputs: Sequence[Tensor], parameters: Sequence[Any] = ()
 
     Returns one tensor for one output, else a tuple.
     """
-    for each in inputs:
-        if each.dtype.is_complex:
-            raise NotImplementedError(f"\"{kernel.name}\" not implemented for '{type_title(each)}'")
     first = inputs[0]
     engine = first._storage.value.engine
     layouts = [each if each.__class__ is Layout else contiguous_layout(tuple(each)) for each in shapes]
@@ -49,6 +46,9 @@ def record_on(
     engine: Any, place: Any, kernel: Any, values: Sequence[Any], parameters: Sequence[Any], layouts: Sequence[Layout]
 ) -> Any:
     """Record a kernel over values and return its outputs as tensors with the given layouts."""
+    for each in (*kernel.operands, *kernel.outputs):
+        if each.dtype.stored is not each.dtype:
+            raise NotImplementedError(f"\"{kernel.name}\" not implemented for '{each.dtype.title}'")
     for each in values:
         if each.engine is not engine:
             raise RuntimeError(

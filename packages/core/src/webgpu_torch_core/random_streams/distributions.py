@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float16, float32, float64, int64
+from webgpu_torch_core.ir.dtypes import FLOAT8, bfloat16, bool_, dtype, float16, float32, float64, int64
 from webgpu_torch_core.random_streams.box_muller import fused_multiply_add, normal_float32, normal_float64
 from webgpu_torch_core.random_streams.streams import MersenneTwister, integer_words, normal_words, uniform_words
 
@@ -74,7 +74,7 @@ _REAL = ("exponential", "log_normal", "cauchy", "geometric")
 
 
 def require_distribution(kind: str, element: dtype, first: float, second: float = 0.0) -> None:
-    """Refuse what no device draws: integral types of continuous distributions, and parameters outside of their ranges.
+    """Refuse what no device draws: 8-bit floats, integral types of continuous distributions, and parameters outside of their ranges.
 
     Raises:
         NotImplementedError: the element type.
@@ -84,6 +84,8 @@ def require_distribution(kind: str, element: dtype, first: float, second: float 
         raise NotImplementedError(
             f'"{_CONTINUOUS[kind]}" not implemented for {element!r}: expected a floating point type'
         )
+    if element in FLOAT8:
+        raise NotImplementedError(f"\"{_CONTINUOUS.get(kind, kind)}\" not implemented for '{element.title}'")
     if kind in _REAL and (element.is_complex or element is bool_):
         raise NotImplementedError(f'"{kind}" not implemented for {element!r}')
     if kind == "integers":

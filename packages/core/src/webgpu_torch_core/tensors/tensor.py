@@ -464,9 +464,9 @@ def storage_size(tensor: Tensor) -> int:
 
 def check_supported(engine: Engine, dtype: dtype) -> None:
     """Raise where a device has no such element type, worded as PyTorch does for devices without float64."""
-    if not isinstance(engine, MetaEngine) and dtype.to_real() not in engine.device.dtypes:
+    if not isinstance(engine, MetaEngine) and dtype.stored not in engine.device.dtypes:
         place = engine.device.name
-        names = ", ".join(sorted(each.name for each in ALL_DTYPES if each.to_real() in engine.device.dtypes))
+        names = ", ".join(sorted(each.name for each in ALL_DTYPES if each.stored in engine.device.dtypes))
         raise TypeError(
             f"Cannot convert a {place} Tensor to {dtype.name} dtype as the {place} device doesn't support {dtype.name}. "
             f"It supports: {names}."
@@ -480,7 +480,7 @@ def empty_tensor(shape: tuple[int, ...], dtype: dtype, place: device) -> Tensor:
     place = canonical_device(place)
     engine = engine_for(place)
     # A storage of complex elements holds their parts, interleaved.
-    kind, numel = dtype.to_real(), 2 * layout.numel if dtype.is_complex else layout.numel
+    kind, numel = dtype.stored, 2 * layout.numel if dtype.is_complex else layout.numel
     if isinstance(engine, MetaEngine):
         return Tensor._from_value(MetaValue(engine, kind, numel), layout, dtype, place)
     check_supported(engine, dtype)

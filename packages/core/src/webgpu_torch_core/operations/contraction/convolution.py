@@ -7,8 +7,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...dispatch.complex_rules import with_complex_rule
 from ...dispatch.registry import operation
+from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import dtype, int32
 from ...ir.kernels import Contraction, Operand, Output, Store
@@ -148,7 +148,7 @@ def weight_gradient_kernel(
     )  # fmt: skip
 
 
-@with_complex_rule("convolution")
+@with_type_rule("convolution")
 def convolve(input: Tensor, weight: Tensor, window: Window, wide: bool = False) -> Tensor:
     """Return the convolution of [n, c, positions…] with [o, c / groups, taps…], differentiable any number of times."""
     kind = input.dtype

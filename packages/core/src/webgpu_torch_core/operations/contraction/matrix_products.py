@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...dispatch.complex_rules import with_complex_rule
 from ...dispatch.registry import operation
+from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int64
 from ...ir.kernels import Contraction, Operand, Output, Store
@@ -66,7 +66,7 @@ def _wide_type(kind: dtype) -> dtype:
     return float32 if kind.category == 2 and kind.itemsize == 2 else kind
 
 
-@with_complex_rule("product")
+@with_type_rule("product")
 def _product(left: Tensor, right: Tensor, title: str, wide: bool = False) -> Tensor:
     """Return the batched matrix product of tensors with at least two dimensions; ``wide`` keeps 16-bit ones in float32."""
     if left.dtype is not right.dtype:

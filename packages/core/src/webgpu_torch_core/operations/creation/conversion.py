@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir import expression as ir
 from ...ir.dtypes import (
+    FLOAT8,
     bfloat16,
     bool_,
     complex32,
@@ -36,6 +37,7 @@ from ...tensors.memory_formats import (
 from ...tensors.tensor import Tensor, check_supported, empty_tensor, storage_size
 from ..common import attach, kernel_cache, record_on
 from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
+from ..float8.casts import copy_float8
 from ..in_place.writing import assign, check_writable, converted, refuse_gradient, without_repeats
 from .factories import as_dtype, filled, from_bytes
 
@@ -61,6 +63,9 @@ def cast_kernel(source: Layout, numel: int, kind: dtype, result: dtype, target: 
 
 def copied(input: Tensor, kind: dtype, target: Layout) -> Tensor:
     """Return a copy in an element type and a dense layout, without gradient."""
+    if kind in FLOAT8 or input.dtype in FLOAT8:
+        check_supported(input._engine, kind)
+        return copy_float8(input.detach(), kind, target, copied)
     if input.dtype.is_complex or kind.is_complex:
         return _copy_complex(input.detach(), kind, target)
     kernel = cast_kernel(input._layout, input._storage.value.numel, input.dtype, kind, target)

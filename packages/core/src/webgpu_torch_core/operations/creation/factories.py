@@ -27,17 +27,10 @@ from ...record.devices import MetaEngine, canonical_device, device, engine_for, 
 from ...tensors.memory_formats import dense_layout, memory_format
 from ...tensors.storage import check_countable
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
-from ..common import (
-    kernel_cache,
-    laid_out,
-    one_tuple_of_sizes,
-    record_on,
-    require_layout,
-    require_tensor,
-    sizes_from,
-)
+from ..common import kernel_cache, laid_out, one_tuple_of_sizes, record_on, require_layout, require_tensor, sizes_from
 from ..complex.interleaving import complex_alias, join
 from ..elementwise.call import default_float
+from ..float8.bits import float8_alias
 from ..outputs import into
 from .undefined import marked, undefined
 
@@ -85,9 +78,9 @@ def from_bytes(data: Any, shape: tuple[int, ...], kind: dtype, where: Any = None
         return complex_alias(from_bytes(data, (*shape, 2), kind.to_real(), place))
     layout = contiguous_layout(shape)
     if isinstance(engine, MetaEngine):
-        return Tensor._from_value(MetaValue(engine, kind, layout.numel), layout, kind, place)
+        return Tensor._from_value(MetaValue(engine, kind.stored, layout.numel), layout, kind, place)
     check_supported(engine, kind)
-    return Tensor._from_value(engine.upload(kind, data), layout, kind, place)
+    return Tensor._from_value(engine.upload(kind.stored, data), layout, kind, place)
 
 
 @operation("creation", method=False)
@@ -205,18 +198,20 @@ def fill_kernel(shape: tuple[int, ...], kind: dtype) -> Pointwise:
 def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Tensor:
     """Return a tensor of one number."""
     engine = engine_for(place)
-    if kind.is_complex:
+    if kind.stored is not kind:
         check_supported(engine, kind)
+    if kind.is_complex:
         number = complex(value)
         return join(number.real, number.imag, contiguous_layout(shape), place, kind=kind.to_real())
     check_countable(shape, number_of_elements(shape), kind)
     check_number(value, kind)
     if isinstance(value, complex):
         value = value != 0 if kind is bool_ else value.real
-    if kind.category == 1:
-        value = int(value)
-    number = bool(value) if kind is bool_ else value
-    return record_on(engine, place, fill_kernel(shape, kind), (), (number,), (contiguous_layout(shape),))
+    if kind.stored is not kind:
+        return float8_alias(filled(shape, pack((value,), kind)[0], kind.stored, place), kind)
+    if kind.category < 2:
+        value = bool(value) if kind is bool_ else int(value)
+    return record_on(engine, place, fill_kernel(shape, kind), (), (value,), (contiguous_layout(shape),))
 
 
 def _single_number(function: str, value: Tensor) -> Any:
@@ -410,11 +405,11 @@ def new_tensor(
 ) -> Tensor:  # fmt: skip
     """As ``torch.tensor`` with this tensor's type and device."""
     del pin_memory
-    place = self.device if device is None else device
+    device = self.device if device is None else device
     if isinstance(data, Tensor):
         warn_of_copy("tensor.new_tensor")
-        return data.detach().to(place, as_dtype(dtype) or self.dtype, copy=True).requires_grad_(requires_grad)
-    return tensor(data, dtype=as_dtype(dtype) or self.dtype, device=place, requires_grad=requires_grad)
+        return data.detach().to(device, as_dtype(dtype) or self.dtype, copy=True).requires_grad_(requires_grad)
+    return tensor(data, dtype=as_dtype(dtype) or self.dtype, device=device, requires_grad=requires_grad)
 
 
 # Ranges
@@ -432,10 +427,11 @@ def range_kernel(count: int, kind: dtype) -> Pointwise:
 
 
 def _range(count: int, start: Any, step: Any, kind: dtype, place: device) -> Tensor:
-    engine = engine_for(place)
     if compute_dtype(kind).category == 1:
         start, step = int(start), int(step)
-    return record_on(engine, place, range_kernel(count, kind), (), (start, step), (contiguous_layout((count,)),))
+    return record_on(
+        engine_for(place), place, range_kernel(count, kind), (), (start, step), (contiguous_layout((count,)),)
+    )
 
 
 @operation("creation", method=False)
@@ -465,8 +461,8 @@ def arange(
     first, last, by = numbers
     usual = default_float[0] if any(isinstance(each, float) for each in numbers) else int64
     kind, place = asked(dtype, device, out, usual)
-    if kind is bool_:
-        raise NotImplementedError("\"arange_cpu\" not implemented for 'Bool'")
+    if kind is bool_ or kind.stored is not kind:
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{kind.title}'")
     if not (math.isfinite(first) and math.isfinite(last)):
         raise RuntimeError(f"unsupported range: {float(first):g} -> {float(last):g}")
     if by == 0:

@@ -30,7 +30,7 @@ def over_memory(
     wrap = getattr(engine.device, "wrap_host", None)
     if wrap is None:
         return None
-    stored = kind.to_real()
+    stored = kind.stored
     value = Value(engine, stored, memory.nbytes // stored.itemsize, wrap(memory))
     # The memory may be a part of something larger: nothing tells when the last who writes there is gone.
     value.share(lambda: keeper)

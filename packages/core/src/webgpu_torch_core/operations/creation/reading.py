@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bfloat16, bool_, complex32, complex64, complex128, float64, int64
+from ...ir.dtypes import FLOAT8, bfloat16, bool_, complex32, complex64, complex128, float64, int64
 from ...ir.host_bytes import require_numpy, unpack
 from ...ir.layouts import Layout, contiguous_layout
 from ...notices import warn_once
@@ -120,7 +120,7 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
         raise TypeError(
             f"can't convert {self.device} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
         )
-    if self.dtype is bfloat16 or self.dtype is complex32:
+    if self.dtype is bfloat16 or self.dtype is complex32 or self.dtype in FLOAT8:
         raise TypeError(f"Got unsupported ScalarType {dtype_title(self.dtype)}")
     source = self.detach()
     if source.dtype.is_complex:

@@ -9,9 +9,9 @@ from itertools import compress
 from typing import Any
 
 from ...bounded import Bounded
-from ...dispatch.complex_rules import in_one_precision, involves_complex, rule
 from ...dispatch.direct import DIRECT, Direct
 from ...dispatch.registry import Operation, register
+from ...dispatch.type_rules import in_one_precision, rule, ruled_type
 from ...ir import expression as ir
 from ...ir import interpreter
 from ...ir.dtypes import bool_, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
@@ -132,8 +132,9 @@ class Elementwise:
         if found is None:
             if first is None or any(type(each).__module__ == "numpy" for each in operands):
                 return self.call(plain(self.name, self.facts.takes_numbers, operands), extras)
-            if involves_complex(operands):
-                return self._call_rule(operands, extras)
+            unseen = ruled_type(operands)
+            if unseen is not None:
+                return self._call_rule(unseen, operands, extras)
             found = self._resolve(identity, operands, extras)
         if found.divides and found.layout.numel:
             require_divisor(self.name, operands[1])
@@ -149,11 +150,12 @@ class Elementwise:
             self._track(result, operands, extras)
         return result
 
-    def _call_rule(self, operands: tuple[object, ...], extras: tuple[object, ...]) -> Tensor:
+    def _call_rule(self, unseen: dtype, operands: tuple[object, ...], extras: tuple[object, ...]) -> Tensor:
         kind = result_type(*operands)
         if self.facts.refuses is not None:
             self.facts.refuses(operands, kind)
-        result = rule(self.name, operands)(None, *in_one_precision(operands, kind), *extras)
+        alike = in_one_precision(operands, kind) if kind.is_complex else operands
+        result = rule(self.name, unseen)(None, *alike, *extras)
         found, wanted = result._layout, self._result_layout(operands, result._layout.shape, kind)
         if not found.numel or (found.offset == 0 and same_places(found, wanted)):
             # Strides of what has no elements, or only one in a dimension, are PyTorch's too.

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ...dispatch.complex_rules import involves_complex
 from ...dispatch.registry import operation
+from ...dispatch.type_rules import involves_complex
 from ...ir.dtypes import bool_, complex128, float32, float64, uint8
 from ...ir.host_bytes import check_number, stored
 from ...notices import warn_once

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from ...ir import expression as ir
-from ...ir.dtypes import bool_, dtype
+from ...ir.dtypes import FLOAT8, bool_, dtype
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, broadcast_strides, contiguous_strides, is_dense, real_layout, repeats, storage_extent
 from ...ir.layouts import layout as make_layout
@@ -18,6 +18,7 @@ from ...tensors.saved_tensors import short_name
 from ...tensors.tensor import MetaValue, Storage, Tensor
 from ..common import type_title
 from ..complex.interleaving import part_alias, real_alias
+from ..float8.bits import bits_alias
 from ..movement.views import spread
 
 
@@ -278,6 +279,8 @@ def _retain_again(target: Tensor, before: tuple[Node, int]) -> None:
 
 def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
     """Store ``source`` (same shape) into ``target``'s elements, without gradient."""
+    if target.dtype in FLOAT8 or source.dtype in FLOAT8:
+        target, source = _bits_write(target, source)
     if target.dtype.is_complex or source.dtype.is_complex:
         target, source = _real_write(target, source)
     storage, layout = target._storage, target._layout
@@ -307,6 +310,12 @@ def _real_write(target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
         return real_alias(target), real_alias(source if source.dtype.is_complex else source.to(target.dtype))
     # What has an imaginary part is true, too.
     return target, source.to(bool_) if target.dtype is bool_ else part_alias(source, 0)
+
+
+def _bits_write(target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the tensors of a write in which 8-bit floats take part, of types that kernels see."""
+    given = source.to(target.dtype)
+    return (bits_alias(target), bits_alias(given)) if target.dtype in FLOAT8 else (target, given)
 
 
 def _record_write(value: Any, target: Tensor, source: Tensor, whole: bool) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...dispatch.complex_rules import with_complex_rule
 from ...dispatch.registry import operation
+from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int32, int64, uint8
 from ...ir.kernels import Operand, Output, Pointwise, Scatter, Store
@@ -202,7 +202,7 @@ def positions_kernel(
     )  # fmt: skip
 
 
-@with_complex_rule("take_positions")
+@with_type_rule("take_positions")
 def take_positions(
     input: Tensor, dim: int, index: Tensor, title: str, strides: tuple[int, ...] | None = None,
     report: Report | None = None,
@@ -445,7 +445,7 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
     return write_slices(input, axis, index, source.reshape(shape), kind, name, report)
 
 
-@with_complex_rule("write_slices")
+@with_type_rule("write_slices")
 def write_slices(
     input: Tensor, axis: int, index: Tensor, source: Tensor, kind: str | None, name: str, report: Report | None = None
 ) -> Tensor:

@@ -88,7 +88,7 @@ def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, T
 
 def chooses(input: Tensor, mask: Tensor) -> bool:
     """Return whether :func:`chosen_elements` may take elements by a mask."""
-    plain = not (needs_gradient(input) or input.dtype.is_complex or has_algorithm(input, "nonzero"))
+    plain = not (needs_gradient(input) or input.dtype.stored is not input.dtype or has_algorithm(input, "nonzero"))
     return plain and input.numel() > 0 and input._layout.shape == mask._layout.shape and input.device == mask.device
 
 

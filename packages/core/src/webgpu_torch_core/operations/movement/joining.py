@@ -6,8 +6,8 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...dispatch.complex_rules import with_complex_rule
 from ...dispatch.registry import operation
+from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int32, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
@@ -153,7 +153,7 @@ def _join_nothing(pieces: list[Tensor], dim: int) -> Tensor:
     return attach(result, "CatBackward0", pieces, lambda grad: grad.split(sizes, dim))
 
 
-@with_complex_rule("join_pieces")
+@with_type_rule("join_pieces")
 def _join(pieces: list[Tensor], dim: int, row_major: bool = False) -> Tensor:
     # One binding is the result's.
     most = max(min(FAN_IN, pieces[0]._engine.maximum_bindings - 1), 2)
@@ -325,7 +325,7 @@ def triangle_kernel(source: Layout, numel: int, kind: dtype, diagonal: int, uppe
     return Pointwise((Operand(kind, numel),), (Output(kind, source.numel, None),), (), name, source.shape, (store,))
 
 
-@with_complex_rule("triangle")
+@with_type_rule("triangle")
 def _triangle(input: Tensor, diagonal: int, upper: bool) -> Tensor:
     if input.ndim < 2:
         raise RuntimeError(f"{'triu' if upper else 'tril'}: input tensor must have at least 2 dimensions")
@@ -388,7 +388,7 @@ def pad_kernel(
     )  # fmt: skip
 
 
-@with_complex_rule("place_inside")
+@with_type_rule("place_inside")
 def place_inside(
     input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any = 0, step: Any = None
 ) -> Tensor:

@@ -23,7 +23,7 @@ def view_as_type(self: Tensor, kind: dtype) -> Tensor:
         TypeError: the device has no such type.
     """
     target = self._layout if kind.itemsize == self.dtype.itemsize else _converted(self, kind)
-    stored, own = kind.to_real(), self.dtype.to_real()
+    stored, own = kind.stored, self.dtype.stored
     storage = self._storage if stored is own else _twin(self._storage, own, stored)
     return Tensor._from_storage(storage, target, kind, self.device)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir import expression as ir
-from ...ir.dtypes import compute_dtype, dtype, float32, int32, int64, uint32
+from ...ir.dtypes import FLOAT8, compute_dtype, dtype, float32, int32, int64, uint32
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
 from ...ir.scalar import threefry
@@ -395,7 +395,7 @@ def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None, 
         NotImplementedError: elements that are no probabilities.
         RuntimeError: a probability outside of [0, 1]; of one in a tensor on a GPU the next reading of results tells.
     """
-    if p is None and input.dtype.category < 2:
+    if p is None and (input.dtype.category < 2 or input.dtype in FLOAT8):
         raise NotImplementedError(f"\"bernoulli_tensor_cpu_p_\" not implemented for '{type_title(input)}'")
     if p is not None:
         result = draw("bernoulli", tuple(input._layout.shape), input.dtype, input.device, generator, float(p), 0.0)

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...dispatch.complex_rules import with_complex_rule
 from ...dispatch.registry import operation
+from ...dispatch.type_rules import with_type_rule
 from ...ir.dtypes import complex64, dtype, float32, float64
 from ...ir.dtypes import dtype as dtype_class
 from ...notices import warn
@@ -105,7 +105,7 @@ def _spread(name: str, input: Tensor, dim: Any, unbiased: Any, correction: Any, 
     return _Spread(input, dims, dim is None, keepdim, count, correction, mean(_widened(input), dims, keepdim), variance)
 
 
-@with_complex_rule("variance")
+@with_type_rule("variance")
 def _variance(input: Tensor, dims: tuple[int, ...], keepdim: bool, divisor: float) -> Tensor:
     """Return the sum of squared deviations over a divisor: infinite or NaN of no more elements than are taken off."""
     first = wide = _widened(input)

@@ -11,7 +11,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any
 
-from ...dispatch.complex_rules import with_complex_rule
+from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import dtype, float32, float64, int32
 from ...ir.kernels import Operand
@@ -136,7 +136,7 @@ def _resampling_kernel(
     return summing_kernel("resample", tuple(operands), kind, tuple(outer), tuple(inner), term, from_zero=from_zero)
 
 
-@with_complex_rule("resampled")
+@with_type_rule("resampled")
 def resampled(input: Tensor, tables: Sequence[Table | None], from_zero: bool = False) -> Tensor:
     """Return the input with its last dimensions mapped by one table each (None keeps a dimension).
 

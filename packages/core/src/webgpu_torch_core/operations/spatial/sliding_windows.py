@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...dispatch.complex_rules import with_complex_rule
+from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int32, int64
 from ...ir.kernels import Operand, Output, Pointwise, Reduction, RowProgram, Store
@@ -173,7 +173,7 @@ def _overlap_kernel(source: Layout, numel: int, kind: dtype, window: Window, siz
     return summing_kernel("overlapping_sum", (Operand(kind, numel),), kind, outer, window.taps, term, from_zero=True)
 
 
-@with_complex_rule("patches")
+@with_type_rule("patches")
 def patches(input: Tensor, window: Window) -> Tensor:
     """Return [n, c, taps…, positions…]: what every tap reads at every position of [n, c, sizes…], 0 outside."""
     shape = (*input._layout.shape[:2], *window.taps, *window.output)
@@ -185,7 +185,7 @@ def patches(input: Tensor, window: Window) -> Tensor:
     return attach(result, "Im2ColBackward0", (input,), lambda grad: overlapping_sum(grad, window, sizes))
 
 
-@with_complex_rule("overlapping_sum")
+@with_type_rule("overlapping_sum")
 def overlapping_sum(input: Tensor, window: Window, sizes: tuple[int, ...]) -> Tensor:
     """Return [n, c, sizes…]: the sum of patches [n, c, taps…, positions…] at the places they were read from."""
     shape = (*input._layout.shape[:2], *sizes)

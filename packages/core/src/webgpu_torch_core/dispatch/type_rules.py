@@ -1,7 +1,7 @@
-"""Where operations on complex tensors go: the table of rules, and the one place that consults it.
+"""Where operations go on tensors of types that kernels never see: the table of rules, and the one place that consults it.
 
-Kernels never see a complex type. An element-wise operation looks here when it meets a new combination of operands; any other
-operation named in :data:`RULES` is wrapped when it is declared. What has no rule is refused.
+Complex numbers are stored as their parts, 8-bit floats as their bits. An element-wise operation looks here when it meets a new
+combination of operands; any other operation named in :data:`RULES` is wrapped when it is declared. What has no rule is refused.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RULES: dict[str, str] = {
 #: operations whose results have the type of ``out``
 TYPED_BY_OUT = frozenset(("eye", "linspace", "sum", "prod", "cumsum", "cumprod"))
 
-_found: dict[str, Callable[..., Any]] = {}
+_found: dict[tuple[str, bool], Callable[..., Any]] = {}
 
 
 def involves_complex(values: Iterable[Any]) -> bool:
@@ -51,6 +51,24 @@ def involves_complex(values: Iterable[Any]) -> bool:
         if each.__class__ in (tuple, list) and any(_complex_type(one) is not None for one in each):
             return True
     return False
+
+
+def ruled_type(values: Iterable[Any]) -> dtype | None:
+    """Return the first type that kernels never see among arguments, tensors of it and sequences of such, None if there is none."""
+    for each in values:
+        if each.__class__ is complex:
+            return complex64
+        found = _ruled(each)
+        if found is None and each.__class__ in (tuple, list):
+            found = next(filter(None, map(_ruled, each)), None)
+        if found is not None:
+            return found
+    return None
+
+
+def _ruled(value: object) -> dtype | None:
+    kind = getattr(value, "dtype", value)
+    return kind if isinstance(kind, dtype) and kind.stored is not kind else None
 
 
 def _complex_type(value: object) -> dtype | None:
@@ -67,40 +85,42 @@ def in_one_precision(operands: Iterable[Any], kind: dtype) -> list[Any]:
     ]
 
 
-def _title(values: Iterable[object]) -> str:
-    """Return what PyTorch's errors call the complex type among arguments."""
-    kind = next(filter(None, map(_complex_type, values)), complex64)
-    return {"complex32": "ComplexHalf", "complex64": "ComplexFloat", "complex128": "ComplexDouble"}[kind.name]
-
-
-def rule(name: str, values: Iterable[object]) -> Callable[..., Any]:
-    """Return the function computing an operation on complex operands, which are among some values.
+def rule(name: str, kind: dtype) -> Callable[..., Any]:
+    """Return the function computing an operation on operands of a type that kernels never see.
 
     Raises:
         NotImplementedError: there is none.
     """
-    found = _found.get(name)
+    key = name, kind.is_complex
+    found = _found.get(key)
     if found is None:
-        module = RULES.get(name)
-        if module is None:
-            raise NotImplementedError(f"\"{name}\" not implemented for '{_title(values)}'")
-        found = _found[name] = getattr(import_module(f"..operations.complex.{module}", __package__), f"{name}_rule")
+        if kind.is_complex and name in RULES:
+            module = import_module(f"..operations.complex.{RULES[name]}", __package__)
+            found = getattr(module, f"{name}_rule")
+        elif not kind.is_complex:
+            found = import_module("..operations.float8.rules", __package__).RULES.get(name)
+        if found is None:
+            raise NotImplementedError(f"\"{name}\" not implemented for '{kind.title}'")
+        _found[key] = found
     return found
 
 
 def _deciding(name: str, kwargs: dict[str, object]) -> list[object]:
-    """Return the named arguments that decide whether an operation computes with complex numbers."""
+    """Return the named arguments that decide whether an operation has operands of a type that kernels never see."""
     return [each for key, each in kwargs.items() if key != "out" or name in TYPED_BY_OUT]
 
 
-def with_complex_rule(name: str) -> Callable[[Callable[..., Any]], Any]:
-    """Decorate an operation so that complex arguments go to its rule, which gets the real one as first argument."""
+def with_type_rule(name: str) -> Callable[[Callable[..., Any]], Any]:
+    """Decorate an operation so that arguments of types that kernels never see go to its rule, which gets it as first argument."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         @wraps(function)
         def dispatching(*args: Any, **kwargs: Any) -> Any:
-            if involves_complex(args) or (kwargs and involves_complex(_deciding(name, kwargs))):
-                return rule(name, (*args, *kwargs.values()))(function, *args, **kwargs)
+            kind = ruled_type(args)
+            if kind is None and kwargs:
+                kind = ruled_type(_deciding(name, kwargs))
+            if kind is not None:
+                return rule(name, kind)(function, *args, **kwargs)
             return function(*args, **kwargs)
 
         return dispatching
