@@ -227,7 +227,7 @@ _BACKENDS = ("inductor", "eager", "aot_eager", "cudagraphs", "onnxrt", "openxla"
 
 
 def compile(model: Any = None, **options: Any) -> Any:
-    """Return a function (or module) whose operations are recorded on the first call and replayed afterwards.
+    """Return a function whose operations are recorded on the first call and replayed afterwards; of a module, one around it.
 
     Options of :func:`torch.compile` (``mode``, ``fullgraph``, ``dynamic``, names of PyTorch's own as ``backend``) are accepted
     and have no effect. A function that cannot be replayed runs as it is, with one warning that says why.
@@ -241,9 +241,8 @@ def compile(model: Any = None, **options: Any) -> Any:
         raise RuntimeError(f"Invalid backend: {backend!r:.80}; names that are accepted: {', '.join(_BACKENDS)}")
     if model is None:
         return lambda function: compile(function, **options)
-    if hasattr(model, "forward") and hasattr(model, "parameters"):
-        model.forward = CompiledFunction(model.forward)
-        return model
+    if hasattr(model, "_optimized"):
+        return model._optimized(functools.partial(compile, **options))
     if not callable(model):
         raise TypeError(f"A callable function is expected, but {type(model).__name__} is provided.")
     return CompiledFunction(model)

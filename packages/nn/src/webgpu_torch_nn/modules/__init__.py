@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from webgpu_torch_nn._exports import public_names
+
+# torch.compile finds it by a method of modules.
+from webgpu_torch_nn.modules import optimized_module as _optimized_module
 from webgpu_torch_nn.modules._hooks import *
 from webgpu_torch_nn.modules.activation import *
 from webgpu_torch_nn.modules.adaptive import *

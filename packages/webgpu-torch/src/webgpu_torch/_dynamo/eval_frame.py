@@ -1,5 +1,3 @@
-"""The type of modules that PyTorch's compiler wraps."""
+"""The type of compiled modules."""
 
-
-class OptimizedModule:
-    """A module compiled by tracing, of which there are none."""
+from webgpu_torch_nn.modules.optimized_module import OptimizedModule as OptimizedModule
