@@ -64,6 +64,7 @@ def _applied(c: Any) -> list[Any]:
     return seen
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(st.sampled_from(sorted(MODULES)), st.lists(st.sampled_from(sorted(STEPS)), max_size=8))
 def test_steps(name: str, steps: list[str]) -> None:
