@@ -1,15 +1,35 @@
-"""``torch.jit``: there is no TorchScript; its marks leave Python functions and modules as they are."""
+"""``torch.jit``: modules traced as graphs, a part of webgpu-torch-tools; there is no TorchScript, whose marks change nothing."""
 
 from __future__ import annotations
 
 import contextlib
 import typing
 from collections.abc import Callable, Iterator
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from webgpu_torch_nn import Module
 
+from ._parts import part
 from .futures import Future
+
+if TYPE_CHECKING:
+    from webgpu_torch_tools.traced_modules import TopLevelTracedModule as TopLevelTracedModule
+    from webgpu_torch_tools.traced_modules import TracedModule as TracedModule
+    from webgpu_torch_tools.traced_modules import TracingCheckError as TracingCheckError
+    from webgpu_torch_tools.traced_modules import freeze as freeze
+    from webgpu_torch_tools.traced_modules import load as load
+    from webgpu_torch_tools.traced_modules import optimize_for_inference as optimize_for_inference
+    from webgpu_torch_tools.traced_modules import save as save
+    from webgpu_torch_tools.traced_modules import trace as trace
+    from webgpu_torch_tools.traced_modules import trace_module as trace_module
+
+#: what is loaded when it is first asked for
+_TRACING = (
+    "TopLevelTracedModule", "TracedModule", "TracingCheckError", "freeze", "load", "optimize_for_inference", "save", "trace",
+    "trace_module",
+)  # fmt: skip
+#: the traces that are being made
+_tracing: list[bool] = []
 
 Marked = TypeVar("Marked")
 
@@ -20,33 +40,49 @@ __all__ = [
     "ScriptFunction",
     "ScriptModule",
     "ScriptWarning",
+    "TopLevelTracedModule",
+    "TracedModule",
     "TracerWarning",
+    "TracingCheckError",
     "annotate",
     "enable_onednn_fusion",
     "export",
     "export_opnames",
     "fork",
+    "freeze",
     "fuser",
     "ignore",
     "interface",
     "is_scripting",
     "is_tracing",
     "isinstance",
+    "load",
     "onednn_fusion_enabled",
+    "optimize_for_inference",
     "optimized_execution",
+    "save",
     "script",
     "script_if_tracing",
     "script_method",
     "set_fusion_strategy",
     "strict_fusion",
+    "trace",
+    "trace_module",
     "unused",
     "wait",
 ]
 
 
+def __getattr__(name: str) -> Any:
+    if name not in _TRACING:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(part("webgpu_torch_tools.traced_modules", "tools"), name)
+    return found
+
+
 def is_tracing() -> bool:
-    """Return False."""
-    return False
+    """Return whether :func:`trace` is calling what it traces."""
+    return bool(_tracing)
 
 
 def is_scripting() -> bool:

@@ -141,12 +141,14 @@ def _specs_inside(value: Value, spec: Value) -> list[Value]:
 class _Export:
     """One export."""
 
-    def __init__(self, module: Module, args: tuple[Value, ...], kwargs: dict[str, Value], shapes: Value) -> None:
+    def __init__(
+        self, module: Module, args: tuple[Value, ...], kwargs: dict[str, Value], shapes: Value, tracing: type[Tracing]
+    ) -> None:
         self.module, self.args, self.kwargs = module, args, kwargs
         self.graph = Graph()
         self.inputs = _Inputs(module, self.graph)
         self.sizes = Sizes()
-        self.tracing = Tracing(self.graph, self.inputs.constant, shapes is not None)
+        self.tracing = tracing(self.graph, self.inputs.constant, shapes is not None)
         self.names = _input_names(module, args, kwargs)
         self.shapes = shapes
 
@@ -242,6 +244,13 @@ def _exporting() -> Iterator[None]:
         compiler._exporting.pop()
 
 
+def exported(
+    module: Module, args: tuple[Value, ...], kwargs: dict[str, Value], shapes: Value, tracing: type[Tracing] = Tracing
+) -> ExportedProgram:
+    """Return a module's computation, noted by a class of :class:`~.tracing.Tracing`; see :func:`export`."""
+    return _Export(module, args, kwargs, shapes, tracing).run()
+
+
 def export(
     mod: Module, args: tuple[Value, ...], kwargs: dict[str, Value] | None = None, *, dynamic_shapes: Value = None,
     strict: bool = False, preserve_module_call_signature: tuple[str, ...] = (), prefer_deferred_runtime_asserts_over_guards: bool = False,
@@ -266,4 +275,4 @@ def export(
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, tuple):
         raise TypeError(f"Expecting `args` to be a tuple of example positional inputs, got {type(args)}")
-    return _Export(mod, args, kwargs or {}, dynamic_shapes).run()
+    return exported(mod, args, kwargs or {}, dynamic_shapes)

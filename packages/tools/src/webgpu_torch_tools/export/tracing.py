@@ -193,9 +193,7 @@ class Tracing(TorchFunctionMode):
             with self:
                 return _WRITTEN_OUT[name](*args, **kwargs)
         if known and (name in _SIZED_BY_VALUES or (name == "where" and len(args) + len(kwargs) == 1)):
-            raise DataDependentError(
-                f"{path}: the size of its result depends on values, which exports have no node for"
-            )
+            self._refuse_sizes(f"{path}: the size of its result depends on values, which exports have no node for")
         return self._call(func, path, args, kwargs)
 
     def _read(self, name: str, func: Value, args: Value, kwargs: Value) -> Value:
@@ -221,6 +219,9 @@ class Tracing(TorchFunctionMode):
                 f"Could not guard on data-dependent expression: the program calls {name} of a tensor that depends on inputs; "
                 "compute with tensors instead (torch.where), or leave this part out of what is exported"
             )
+
+    def _refuse_sizes(self, what: str) -> None:
+        raise DataDependentError(what)
 
     def _property(self, func: Value, args: Value) -> Value:
         name = getattr(func.__self__.fget, "__name__", "")
@@ -263,9 +264,7 @@ class Tracing(TorchFunctionMode):
             isinstance(each, Tensor) and each.dtype is torch.bool and self.knows(each) for each in tree_leaves(index)
         ):
             if name == "__getitem__":
-                raise DataDependentError(
-                    "a mask as a subscript: the size of the result depends on values; use torch.where"
-                )
+                self._refuse_sizes("a mask as a subscript: the size of the result depends on values; use torch.where")
         with self:
             result, positions = index_parts(tensor, index)
             packets: Value = {each: operation(each) for each in ("index", "index_put_")}

@@ -79,6 +79,10 @@ def answer(call: Value, function: Callable[..., Value], args: tuple[Value, ...],
     return _named(name, result) if type(result) in (tuple, list) else result
 
 
+#: functions of any number of tensors, which are one list of the operation's
+_OF_ANY_TENSORS = ("einsum", "block_diag", "broadcast_tensors", "cartesian_prod")
+
+
 def meaning(
     path: str, args: tuple[Value, ...], kwargs: dict[str, Value]
 ) -> tuple[OpOverload, tuple[Value, ...], dict[str, Value]] | None:
@@ -87,6 +91,9 @@ def meaning(
     called = correspondences.called(name, args, kwargs) if space == "nn.functional" else None
     if called is not None:
         name, args, kwargs = called[0], (), called[1]
+    if name in _OF_ANY_TENSORS and args and isinstance(args[-1], Tensor):
+        first = int(name == "einsum")
+        args = (*args[:first], list(args[first:]))
     packet = operation(f"{space}_{name}" if space in _PREFIXED else _OPERATORS.get(name, name))
     return None if packet is None else packet.find(args, kwargs)
 
