@@ -13,7 +13,7 @@ import torch
 def annotated(program: torch.export.ExportedProgram, node: torch.fx.Node | None = None) -> torch.export.Dim: ...
 assert isinstance(torch.export.export(torch.nn.Linear(1, 1), (torch.ones(1, 1),)), torch.export.ExportedProgram)
 assert not isinstance(torch.nn.Linear(1, 1), torch.fx.GraphModule) and not torch.onnx.is_in_onnx_export()
-for missing in (torch.jit.jit_module_from_flatbuffer, torch.hub.load):
+for missing in (torch.jit.jit_module_from_flatbuffer, torch.jit.run_frozen_optimizations):
     try:
         missing(None)
     except NotImplementedError as error:
