@@ -46,6 +46,7 @@ from . import library as library
 from . import linalg as linalg
 from . import masked as masked
 from . import mps as mps
+from . import nested as nested
 from . import nn as nn
 from . import onnx as onnx
 from . import optim as optim
@@ -89,6 +90,7 @@ from .func import vmap as vmap
 from .jit import fork as fork
 from .jit import wait as wait
 from .library import ops as ops
+from .nested import jagged as jagged
 from .sparse import sparse_bsc as sparse_bsc
 from .sparse import sparse_bsc_tensor as sparse_bsc_tensor
 from .sparse import sparse_bsr as sparse_bsr

@@ -1,0 +1,186 @@
+"""Making nested tensors: of lists, of values and offsets, of parts of a dense tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Tensor, dtype
+from webgpu_torch_core import layout as Layout
+
+from .layouts import jagged
+
+if TYPE_CHECKING:
+    from .tensor import NestedTensor
+
+Value: TypeAlias = Any
+
+
+def _require_jagged(layout: Layout | None) -> None:
+    if layout is not jagged:
+        raise NotImplementedError(
+            f"layout={torch.strided if layout is None else layout}: nested tensors are there with layout=torch.jagged, which PyTorch "
+            "recommends"
+        )
+
+
+def made(values: Tensor, offsets: Tensor, lengths: Tensor | None = None, ragged: int = 1) -> NestedTensor:
+    """Return the nested tensor of values, in which dimension ``ragged`` is cut at offsets."""
+    # The class: from now on calls look for it.
+    from .tensor import NestedTensor, Structure
+
+    return NestedTensor._made(values, _structure=Structure.of(offsets, lengths), _ragged=ragged)
+
+
+def _offsets_of(sizes: Sequence[int], place: Value) -> Tensor:
+    ends = [0]
+    for each in sizes:
+        ends.append(ends[-1] + each)
+    return torch.tensor(ends, dtype=torch.int64, device=place)
+
+
+def _joined(parts: list[Tensor], kind: dtype | None, place: Value) -> NestedTensor:
+    """Return the nested tensor of components, with their gradients.
+
+    Raises:
+        RuntimeError: no components, numbers, or components that differ in more than one size.
+    """
+    if not parts:
+        raise RuntimeError("Cannot construct a nested tensor from an empty tensor list")
+    if any(each.dim() == 0 for each in parts):
+        raise RuntimeError("Cannot construct a nested tensor from a list of zero-dim tensors")
+    if len({each.dim() for each in parts}) > 1:
+        raise RuntimeError("When constructing a nested tensor, all tensors in list must have the same dim")
+    if len({each.dtype for each in parts}) > 1:
+        raise RuntimeError("When constructing a nested tensor, all tensors in list must have the same dtype")
+    if len({each.device for each in parts}) > 1:
+        raise RuntimeError("When constructing a nested tensor, all tensors in list must be on the same device")
+    differing = [dim for dim in range(parts[0].dim()) if len({each.shape[dim] for each in parts}) > 1]
+    if len(differing) > 1:
+        raise RuntimeError(
+            "Cannot represent given tensor list as a nested tensor with the jagged layout. Note that the jagged layout only allows "
+            f"for a single ragged dimension. For example: (B, *, D_0, D_1, ..., D_N), with ragged * dim. Got {len(differing)} ragged dims"
+        )
+    dim = differing[0] if differing else 0
+    parts = [each.to(device=place, dtype=kind or each.dtype) for each in parts]
+    offsets = _offsets_of([each.shape[dim] for each in parts], parts[0].device)
+    return made(torch.cat(parts, dim), offsets, None, dim + 1)
+
+
+def nested_tensor(
+    tensor_list: Sequence[Value], *, dtype: dtype | None = None, layout: Layout | None = None, device: Value = None,
+    requires_grad: bool = False, pin_memory: bool = False,
+) -> NestedTensor:  # fmt: skip
+    """Return a leaf that holds copies of tensors, or of nested sequences, which differ in one size.
+
+    Raises:
+        RuntimeError: no tensors, numbers, or tensors that differ in more than one size, in type or device.
+        NotImplementedError: another layout than ``torch.jagged``.
+    """
+    del pin_memory
+    _require_jagged(layout)
+    parts = [torch.as_tensor(each, dtype=dtype) for each in tensor_list]
+    place = device if device is not None else parts[0].device if parts else None
+    result = _joined([each.detach() for each in parts], dtype, place)
+    return result.requires_grad_() if requires_grad else result
+
+
+def as_nested_tensor(
+    ts: Value, dtype: dtype | None = None, device: Value = None, layout: Layout | None = None
+) -> NestedTensor:
+    """Return a nested tensor of tensors, which gradients flow back to, or of the rows of one tensor.
+
+    Raises:
+        RuntimeError: no tensors, numbers, or tensors that differ in more than one size, in type or device.
+        NotImplementedError: another layout than ``torch.jagged``.
+    """
+    if getattr(ts, "is_nested", False):
+        return ts.to(dtype=dtype or ts.dtype, device=ts.device if device is None else device)
+    _require_jagged(layout)
+    if isinstance(ts, Tensor):
+        if ts.dim() < 2:
+            raise RuntimeError("as_nested_tensor(): Expected tensor argument to have dim() > 1")
+        ts = ts.to(dtype=dtype or ts.dtype, device=ts.device if device is None else device)
+        return made(ts.flatten(0, 1), _offsets_of([ts.shape[1]] * ts.shape[0], ts.device))
+    parts = [each if isinstance(each, Tensor) else torch.as_tensor(each, dtype=dtype) for each in ts]
+    return _joined(parts, dtype, device if device is not None else parts[0].device if parts else None)
+
+
+def nested_tensor_from_jagged(
+    values: Tensor, offsets: Tensor | None = None, lengths: Tensor | None = None, jagged_dim: int | None = None,
+    min_seqlen: int | None = None, max_seqlen: int | None = None,
+) -> NestedTensor:  # fmt: skip
+    """Return a view of values as a nested tensor: component ``i`` begins at ``offsets[i]`` of the ragged dimension.
+
+    It ends where the next begins, or after ``lengths[i]`` elements.
+
+    Args:
+        values: the components, one after another.
+        offsets: where they begin, and the end of the last: [components + 1].
+        lengths: their lengths, [components]; one of both is needed.
+        jagged_dim: the ragged dimension of the result, 1 by default.
+
+    Raises:
+        RuntimeError: neither offsets nor lengths.
+    """
+    del min_seqlen, max_seqlen
+    if offsets is None:
+        if lengths is None:
+            raise RuntimeError("nested_tensor_from_jagged(): At least one of offsets or lengths is required.")
+        offsets = torch.cat([lengths.new_zeros(1), lengths.cumsum(0)])
+        lengths = None
+    return made(values.view(values.shape), offsets, lengths, 1 if jagged_dim is None else jagged_dim)
+
+
+def narrow(tensor: Tensor, dim: int, start: Value, length: Value, layout: Layout = torch.strided) -> NestedTensor:
+    """Return a view of the rows of a dense tensor from ``start`` on, ``length`` elements of each.
+
+    Args:
+        tensor: rows, [rows, elements, ...].
+        dim: the dimension that is narrowed: 1.
+        start, length: one for each row, or one number for all.
+
+    Raises:
+        RuntimeError: another dimension.
+        NotImplementedError: another layout than ``torch.jagged``.
+    """
+    _require_jagged(layout)
+    if dim != 1:
+        raise RuntimeError("jagged layout only supports dim=1")
+    if not tensor.is_contiguous():
+        tensor = tensor.contiguous()
+    rows, size = tensor.shape[0], tensor.shape[1]
+
+    def each_row(value: Value) -> Tensor:
+        given = value if isinstance(value, Tensor) else torch.full((rows,), value, dtype=torch.int64)
+        return given.to(tensor.device, torch.int64).expand(rows)
+
+    starts = each_row(start) + torch.arange(rows, device=tensor.device) * size
+    lengths = each_row(length)
+    # The last offset only ends the list: where components end is said by their lengths.
+    offsets = torch.cat([starts, starts[-1:] + lengths[-1:]])
+    return made(tensor.flatten(0, 1), offsets, lengths)
+
+
+def masked_select(tensor: Tensor, mask: Tensor) -> NestedTensor:
+    """Return the elements of each row of a matrix at which a mask is true, as a nested tensor.
+
+    Raises:
+        RuntimeError: ``tensor`` is no matrix.
+    """
+    if tensor.layout is not torch.strided:
+        raise RuntimeError(f"torch.nested.masked_select requires a strided tensor, given {tensor.layout}")
+    mask = mask.expand(tensor.shape)
+    if tensor.dim() != 2:
+        raise RuntimeError("masked_select() takes a matrix")
+    lengths = mask.sum(-1)
+    return made(tensor.masked_select(mask), torch.cat([lengths.new_zeros(1), lengths.cumsum(0)]))
+
+
+def to_padded_tensor(
+    input: NestedTensor, padding: float, output_size: Sequence[int] | None = None, out: Tensor | None = None
+) -> Tensor:
+    """Return a dense tensor in which shorter components are filled up with ``padding``: to the longest one, or to a size."""
+    result = input.to_padded_tensor(padding, output_size)
+    return result if out is None else out.copy_(result)
