@@ -23,6 +23,58 @@ def without_gradients(t: Any) -> Any:
         return t.func.grad(lambda a: (a**2).sum())(x(t, 3).requires_grad_())
 
 
+def own_rule(t: Any, answer: Callable[[Any, Any], Any], *, generated: bool = False, apart: bool = True) -> Any:
+    """Return what ``vmap`` makes of a function that has a rule of its own for batches, and what ``grad`` does."""
+
+    class Scaled(t.autograd.Function):
+        generate_vmap_rule = generated
+
+        @staticmethod
+        def backward(ctx: Any, grad: Any) -> Any:
+            return grad * 3, None
+
+    if apart:
+        Scaled.forward = staticmethod(lambda value, factor: value * factor)
+        Scaled.setup_context = staticmethod(lambda ctx, inputs, output: None)
+    else:
+        Scaled.forward = staticmethod(lambda ctx, value, factor: value * factor)
+    if answer is not None:
+        Scaled.vmap = staticmethod(
+            lambda info, in_dims, value, factor: answer(info, value.movedim(in_dims[0], 0) * factor)
+        )
+    mapped = t.vmap(Scaled.apply, in_dims=(0, None))(x(t, 2, 3), 2.0)
+    gradient = t.func.grad(lambda value: Scaled.apply(value, 2.0).sum())(x(t, 3))
+    return mapped, gradient
+
+
+def written_into(t: Any) -> Any:
+    """Return what becomes of arguments that functions write into, and of tensors like them."""
+    start, tangent = x(t, 3, 2), x(t, 3, 2)
+
+    def changes(a: Any) -> Any:
+        a.mul_(2)
+        a[0] = a[1] * 3
+        return a, a.sin()
+
+    def filled(a: Any, b: Any) -> Any:
+        return b.new_zeros(4).copy_(a).sum() + b.new_full((), 2.0)
+
+    products = t.vmap(lambda a, b: t.func.jvp(changes, (a,), (b,)))(start.clone(), tangent)
+    return products, t.vmap(t.func.grad(filled))(x(t, 2, 4), x(t, 2))
+
+
+def kept_elsewhere(t: Any, transform: Any) -> Any:
+    with t.autograd.graph.save_on_cpu():
+        return transform(lambda a: a.sin().sum())(x(t, 3))
+
+
+def without_recording(t: Any) -> Any:
+    start = x(t, 3).requires_grad_()
+    value, back = t.func.vjp(lambda a: a**2, start)
+    with t.no_grad():
+        return value, back(x(t, 3))
+
+
 def masks(t: Any) -> Any:
     """Return an attention mask from a function of four positions."""
     known = t.tensor([[True, True, True, False], [True, False, True, True]])
@@ -252,4 +304,27 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
         x(t, 3).requires_grad_()
     ),
     "ensemble": ensemble,
+    "rule": lambda t: own_rule(t, lambda info, found: (found * info.batch_size, 0)),
+    "rule of another place": lambda t: own_rule(t, lambda info, found: (found.t(), 1)),
+    "rule of a sequence": lambda t: own_rule(t, lambda info, found: ((found, found + 1), (0, 0))),
+    "rule for none": lambda t: own_rule(t, lambda info, found: (found[0], None)),
+    "rule without places": lambda t: own_rule(t, lambda info, found: found),
+    "rule with places of others": lambda t: own_rule(t, lambda info, found: (found, (None, None))),
+    "rule generated": lambda t: own_rule(t, None, generated=True),
+    "rule twice": lambda t: own_rule(t, lambda info, found: (found, 0), generated=True),
+    "no rule": lambda t: own_rule(t, None),
+    "no setup_context": lambda t: own_rule(t, lambda info, found: (found, 0), apart=False),
+    "written into": written_into,
+    "written into a leaf": lambda t: t.func.jacrev(lambda a: a.mul_(2))(x(t, 3)),
+    "hooks grad": lambda t: kept_elsewhere(t, t.func.grad),
+    "hooks jacrev": lambda t: kept_elsewhere(t, t.func.jacrev),
+    "vjp without recording": without_recording,
+    "requires_grad_ inside": lambda t: t.func.grad(lambda a: a.requires_grad_().sum())(x(t, 3)),
+    "requires_grad_ of examples": lambda t: t.vmap(lambda a: a.requires_grad_())(x(t, 3)),
+    "retain_grad inside": lambda t: t.func.grad(lambda a: (a * 2).retain_grad())(x(t, 3)),
+    "complex input": lambda t: t.func.jacrev(lambda a: a * 2)(x(t, 2).to(t.complex64)),
+    "complex output": lambda t: t.func.jacfwd(lambda a: a * 2j)(x(t, 2)),
+    "argnums of floats": lambda t: t.func.jacrev(t.mul, argnums=(1, 0.0))(x(t, 2), x(t, 2)),
+    "strict": lambda t: t.func.jvp(lambda a: x(t, 2), (x(t, 2),), (x(t, 2),), strict=True),
+    "primals of numbers": lambda t: t.func.jvp(t.sin, (1.0,), (x(t, 2),)),
 }

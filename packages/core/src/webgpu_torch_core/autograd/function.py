@@ -229,7 +229,12 @@ class Function:
     A class with ``setup_context(ctx, inputs, output)`` has ``forward`` without ``ctx``.
     """
 
+    #: whether :meth:`forward` and :meth:`backward` compute whole batches of ``vmap`` as they compute one example
     generate_vmap_rule = False
+    #: whether transforms of ``torch.func`` see nothing but the operations that it calls: of this library's own
+    transformed = False
+    #: what batches are answered with, ``NotImplemented`` where the function runs on an example that stands for its batch
+    over_batches: Callable[[type[Function], tuple[Any, ...]], Any]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         warnings.warn(
@@ -277,7 +282,12 @@ class Function:
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
-        """The rule of batching, which is not used."""
+        """The rule of batching: return an output for whole batches, and where in each of its tensors the batch's dimension is.
+
+        Args:
+            info: ``batch_size`` and ``randomness`` of the call of ``vmap``.
+            in_dims: which dimension of each argument counts examples, None for what all examples share.
+        """
         raise NotImplementedError(
             "To use autograd.Function with vmap, you must either override the vmap staticmethod or set "
             "generate_vmap_rule=True."
@@ -288,9 +298,17 @@ class Function:
         """Run ``forward`` and record ``backward``."""
 
         apart = cls.setup_context is not Function.setup_context
+        if recording.transforms and not cls.transformed and not apart:
+            raise RuntimeError(
+                "In order to use an autograd.Function with functorch transforms (vmap, grad, jvp, jacrev, ...), it must override "
+                "the setup_context staticmethod. For more details, please see "
+                "https://pytorch.org/docs/main/notes/extending.func.html"
+            )
         if apart and (kwargs or len(args) < cls.forward.__code__.co_argcount):
             # With what the call leaves to defaults: setup_context takes the inputs apart.
             args, kwargs = _positional(cls.forward, args, kwargs), {}
+        if recording.transforms and (answer := Function.over_batches(cls, args)) is not NotImplemented:
+            return answer
         context = FunctionContext()
         context.needs_input_grad = tuple(isinstance(each, Tensor) and each.requires_grad for each in args)
         records = recording.enabled and any(context.needs_input_grad)
@@ -420,6 +438,8 @@ def _check_marks(context: FunctionContext, outputs: tuple[Any, ...]) -> None:
 
 class _Refusal(Function):
     """Passes on what must not be differentiated again."""
+
+    transformed = True
 
     @staticmethod
     def forward(ctx: Any, *tensors: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from . import functions as functions
 from . import rules as rules
 from .derivatives import grad as grad
 from .derivatives import grad_and_value as grad_and_value

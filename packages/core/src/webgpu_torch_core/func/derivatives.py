@@ -13,13 +13,20 @@ from typing import Any
 
 from ..autograd.engine import grad as engine_grad
 from ..autograd.engine import reachable
+from ..autograd.graph import disable_saved_tensors_hooks
 from ..dispatch.registry import OPERATIONS
+from ..operations.common import attach
 from ..record.context import context
 from ..record.grad_mode import enable_grad, is_grad_enabled
 from ..record.node import AccumulateGrad
 from ..tensors.pytree import TreeSpec, tree_flatten, tree_leaves, tree_map, tree_unflatten
 from ..tensors.tensor import Tensor
 from .batching import batch_size, batched, current_level, is_batched, level_of, named_after, one_by_one
+
+_no_hooks = disable_saved_tensors_hooks(
+    "torch.func.{grad, vjp, jacrev, hessian} don't yet support saved tensor hooks. Please open an issue with your use case."
+)
+
 
 # What stands for arguments
 
@@ -65,10 +72,18 @@ def _released(value: Any, fresh: Sequence[Any], level: int) -> Any:
 
 
 class _Run:
-    """A call of a function on tensors that stand for some of its arguments."""
+    """A call of a function on tensors that stand for some of its arguments, and that it may write into if they are ``writable``."""
 
-    def __init__(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Any, argnums: Sequence[int]) -> None:
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Any,
+        argnums: Sequence[int],
+        writable: bool = False,
+    ) -> None:
         self.level = current_level()
+        self.writable = writable
         leaves: list[Any] = []
         given = list(args)
         for number in argnums:
@@ -77,7 +92,8 @@ class _Run:
         self.fresh = leaves
         context.transforms += 1
         try:
-            self.result = func(*given, **kwargs)
+            with _no_hooks:
+                self.result = func(*given, **kwargs)
         finally:
             context.transforms -= 1
 
@@ -88,6 +104,9 @@ class _Run:
             )
         fresh = _fresh(leaf, self.level)
         leaves.append(fresh)
+        if self.writable:
+            # No leaf, and no view of one.
+            fresh = attach(fresh.detach(), "AliasBackward0", (fresh,), lambda gradient: (gradient,))
         return _example(fresh, self.level)
 
     def gradients(self, outputs: Sequence[Any], seeds: Sequence[Any]) -> list[Any]:
@@ -130,11 +149,13 @@ def argument_numbers(argnums: Any, args: tuple[Any, ...]) -> tuple[int, ...]:
         RuntimeError: not ints, the same one twice, or none that is there.
     """
     numbers = argnums if isinstance(argnums, tuple) else (argnums,)
-    if not all(isinstance(each, int) for each in numbers):
-        raise RuntimeError(f"argnum should be int or Tuple[int], got: {type(argnums)}")
+    if not isinstance(argnums, int | tuple):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {type(argnums)}")
     if not numbers:
         raise RuntimeError("argnums must be non-empty")
     for each in numbers:
+        if not isinstance(each, int):
+            raise RuntimeError(f"argnum must be int, got: {type(each)}")
         if not -len(args) <= each < len(args):
             raise RuntimeError(f"Got argnum={each}, but only {len(args)} positional inputs")
     found = tuple(each % len(args) for each in numbers)
@@ -262,7 +283,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             return one_by_one(vjp_fn, level, (cotangents,), {})
         with enable_grad():
             found = run.gradients(leaves, [_whole(each, run.level) for each in seeds])
-            return tuple(_settled(each) for each in run.by_argument(run.examples(found)))
+            parts = run.by_argument(run.examples(found))
+        return tuple(_settled(each) for each in parts)
 
     result = _settled(run.released(outputs))
     return (result, vjp_fn, run.released(aux)) if has_aux else (result, vjp_fn)
@@ -274,26 +296,31 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     Found by differentiating the vector-Jacobian product, which is linear in its vector, once more.
 
     Raises:
-        RuntimeError: primals and tangents are no tuples of the same structure, or the function returns no tensors.
+        RuntimeError: primals and tangents are no tuples of the same structure that have tensors only, or the function returns
+            none, or with ``strict`` one that does not depend on the primals.
     """
-    del strict
     if not isinstance(primals, tuple):
         raise RuntimeError(
             "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals). Got "
             f"{type(primals)}"
         )
-    if not primals:
-        raise RuntimeError("jvp(f, primals, tangents): Expected primals to contain at least one Tensor")
     if tree_flatten(primals)[1] != tree_flatten(tangents)[1]:
         raise RuntimeError(
             "jvp(f, primals, tangents): Expected primals and tangents to have the same python structure. For example, if "
             "primals is a tuple of 3 tensors, tangents also must be."
         )
+    for name, each in (("primals", primals), ("tangents", tangents)):
+        _require_tensors(tree_leaves(each), name)
     with enable_grad():
-        run = _Run(func, primals, {}, range(len(primals)))
+        run = _Run(func, primals, {}, range(len(primals)), writable=True)
         outputs, aux = _split_aux(run.result, has_aux, "jvp(f, primals, tangents)")
         leaves, spec = _flat_outputs(outputs, "jvp(f, primals, tangents)")
         wholes = [_whole(each, run.level) for each in leaves]
+        if strict and not all(each.requires_grad for each in wholes):
+            raise RuntimeError(
+                "jvp(f, primals, tangents, strict=True): The output of f is independent of the inputs. This is not allowed "
+                "with strict=True."
+            )
         vectors = [each.detach().new_zeros(each.shape).requires_grad_() for each in wholes]
         found = run.gradients(leaves, vectors)
         given = [_whole(each, run.level) for each in tree_leaves(tangents)]
@@ -309,6 +336,14 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         results = tree_unflatten(run.examples(products), spec)
     value = _settled(run.released(outputs))
     return (value, _settled(results), run.released(aux)) if has_aux else (value, _settled(results))
+
+
+def _require_tensors(leaves: Sequence[object], name: str) -> None:
+    if not leaves:
+        raise RuntimeError(f"jvp(f, primals, tangents): Expected {name} to contain at least one Tensor.")
+    for each in leaves:
+        if not isinstance(each, Tensor):
+            raise RuntimeError(f"jvp(f, primals, tangents): Expected {name} to only contain Tensors, got {type(each)}")
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> Any:
@@ -345,13 +380,21 @@ def jacrev(
     del _preallocate_and_copy
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+    return _jacobian(func, argnums, has_aux, "jacrev")
+
+
+def _jacobian(func: Callable[..., Any], argnums: Any, has_aux: bool, title: str) -> Callable[..., Any]:
+    """Return the function whose results are the Jacobians of another; ``title`` is what errors call it."""
 
     @named_after(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         with enable_grad():
-            run = _Run(func, args, kwargs, argument_numbers(argnums, args))
-            output, aux = _split_aux(run.result, has_aux, "jacrev")
+            numbers = argument_numbers(argnums, args)
+            _require_real(tree_leaves([args[number] for number in numbers]), title, "inputs", "input")
+            run = _Run(func, args, kwargs, numbers)
+            output, aux = _split_aux(run.result, has_aux, title)
             leaves, spec = _flat_outputs(output, "vjp(f, *primals)")
+            _require_real(leaves, title, "outputs", "output")
             found = []
             for each in leaves:
                 parts = run.by_argument(run.examples(_rows(run, each)))
@@ -360,6 +403,14 @@ def jacrev(
         return (result, run.released(aux)) if has_aux else result
 
     return wrapped
+
+
+def _require_real(leaves: Sequence[Any], title: str, what: str, one: str) -> None:
+    for number, each in enumerate(leaves):
+        if isinstance(each, Tensor) and each.dtype.is_complex:
+            raise RuntimeError(
+                f"{title}: Expected all {what} to be real but received complex tensor at flattened {one} idx: {number}"
+            )
 
 
 def _rows(run: _Run, output: Any) -> list[Any]:
@@ -390,7 +441,7 @@ def jacfwd(
 ) -> Callable[..., Any]:
     """Return a function of the same arguments that returns the Jacobian; what :func:`jacrev` returns, found as there."""
     del randomness
-    return jacrev(func, argnums, has_aux=has_aux)
+    return _jacobian(func, argnums, has_aux, "jacfwd")
 
 
 def hessian(func: Callable[..., Any], argnums: Any = 0) -> Callable[..., Any]:

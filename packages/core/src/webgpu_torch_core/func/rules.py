@@ -14,11 +14,13 @@ from ..dispatch.overrides import PATHS, DisableTorchFunctionSubclass
 from ..dispatch.registry import OPERATIONS
 from ..ir.dtypes import promote_types
 from ..operations.creation.conversion import memory_format
+from ..record.grad_mode import INSIDE_OF_TRANSFORM
 from ..tensors.pytree import tree_leaves, tree_map
 from ..tensors.tensor import Tensor
 from .batching import (
     RANDOM_REFUSED,
     BatchedTensor,
+    batch_size,
     batched,
     held,
     is_batched,
@@ -162,7 +164,7 @@ def _padded(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     return (_passed if mode == "constant" else one_by_one)(func, level, args, kwargs)
 
 
-@rule("zero_", "fill_", "requires_grad_", "detach_")
+@rule("zero_", "fill_", "detach_")
 def _passed_in_place(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     if any(is_batched(each, level) for each in tree_leaves((args[1:], kwargs))):
         return aligned(func, level, args, kwargs)
@@ -173,13 +175,28 @@ def _passed_in_place(func: Any, level: int, args: Any, kwargs: Any) -> Any:
 @rule(
     "size", "dim", "ndimension", "numel", "nelement", "element_size", "is_floating_point", "is_complex", "is_signed",
     "stride", "is_contiguous", "storage_offset", "get_device", "__len__", "result_type", "can_cast", "is_same_size",
-    "is_conj", "is_neg", "is_inference", "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor",
-    "is_pinned", "is_shared", "pin_memory",
+    "is_conj", "is_neg", "is_inference", "new_tensor", "is_pinned", "is_shared", "pin_memory",
 )  # fmt: skip
 def _asked(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     """What does not look at elements asks the example."""
     with DisableTorchFunctionSubclass():
         return func(*args, **kwargs)
+
+
+@rule("new_zeros", "new_ones", "new_empty", "new_full")
+def _made_like(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    """What an example makes is written into as an example's: there is one for each."""
+    if any(is_batched(each, level) for each in tree_leaves((args[1:], kwargs))):
+        return one_by_one(func, level, args, kwargs)
+    made = func(args[0].batch, *args[1:], **kwargs)
+    return batched(made.unsqueeze(0).expand(batch_size(level), *made.shape).clone(), level)
+
+
+@rule("requires_grad_")
+def _recording(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    raise RuntimeError(
+        INSIDE_OF_TRANSFORM.format("requires_grad_()", " (or perhaps using torch.autograd.functional.* APIs)")
+    )
 
 
 @rule("__format__")

@@ -14,6 +14,12 @@ from ..record.context import context
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
+#: what is said of a method, by its name and what else may have called it, inside of a function that ``torch.func`` transforms
+INSIDE_OF_TRANSFORM = (
+    "You are attempting to call Tensor.{0}{1} inside of a function being transformed by a functorch transform. This is "
+    "unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call {0} outside "
+    "of a function being transformed instead."
+)
 #: the flag of code that yields
 _GENERATOR = 0x20
 

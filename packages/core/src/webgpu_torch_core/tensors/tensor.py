@@ -14,7 +14,7 @@ from ..ir.layouts import Layout, contiguous_layout, wrap_dimension
 from ..record.changes import Hooks, changed_tensor
 from ..record.devices import MetaEngine, canonical_device, device, engine_for
 from ..record.engine import Engine
-from ..record.grad_mode import recording
+from ..record.grad_mode import INSIDE_OF_TRANSFORM, recording
 from ..record.node import AccumulateGrad, Node, RemovableHandle
 from .kinds import TensorKinds, warn_of_inner_gradient
 from .memory_formats import contiguous_format, has_memory_format, memory_format
@@ -243,6 +243,9 @@ class Tensor(TensorKinds, TensorMethods):
         if not isinstance(requires_grad, bool):
             raise TypeError(f"requires_grad_(): 'requires_grad' must be bool, not {type(requires_grad).__name__}")
         require_differentiable(self.dtype, requires_grad, "only Tensors of floating point dtype")
+        if recording.transforms and self.requires_grad:
+            asked = "requires_grad_()", " (or perhaps using torch.autograd.functional.* APIs)"
+            raise RuntimeError(INSIDE_OF_TRANSFORM.format(*asked))
         self.requires_grad = requires_grad
         return self
 
@@ -415,6 +418,8 @@ class Tensor(TensorKinds, TensorMethods):
 
     def retain_grad(self) -> None:
         """Keep ``.grad`` of a tensor that is not a leaf."""
+        if recording.transforms:
+            raise RuntimeError(INSIDE_OF_TRANSFORM.format("retain_grad()", ""))
         if not self.requires_grad:
             raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
         if self._grad_fn is not None and not self._retains_grad:

@@ -94,6 +94,8 @@ def _wide(value: Tensor) -> Tensor:
 class _Drawn(torch.autograd.Function):
     """Values that were drawn as functions of their concentrations."""
 
+    transformed = True
+
     @staticmethod
     def forward(ctx: Any, concentration: Tensor, drawn: Tensor) -> Tensor:
         """Return the values."""

@@ -110,6 +110,8 @@ def _occupations(alpha: Tensor, jumps: Tensor, ends: Tensor, last: Tensor) -> Te
 class _Alignment(Function):
     """The loss of each row, and its gradient from the probabilities of each frame's states."""
 
+    transformed = True
+
     @staticmethod
     def forward(
         context: Any, log_probs: Tensor, labels: Tensor, frames: Tensor, sizes: Tensor, blank: int, zero_infinity: bool

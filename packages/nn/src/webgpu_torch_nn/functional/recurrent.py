@@ -193,6 +193,8 @@ class _Layer(torch.autograd.Function):
     hidden state and, of an LSTM, the last cell.
     """
 
+    transformed = True
+
     @staticmethod
     def forward(ctx: Any, mode: str, steps: _Steps, reverse: bool, *tensors: Any) -> tuple[Tensor, ...]:
         projected, hidden, cell, weight, bias, projection = tensors

@@ -159,6 +159,8 @@ def _gate() -> Callable:
     """Return the identity function whose backward hands its gradients to a callback, defined on first use."""
 
     class Gate(torch.autograd.Function):
+        transformed = True
+
         @staticmethod
         def forward(ctx: Any, callback: Callable[[tuple], tuple], *tensors: Tensor) -> Any:
             ctx.callback = callback
