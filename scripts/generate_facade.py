@@ -120,7 +120,7 @@ else:
 """
 #: implementation modules of core that are not part of the public surface
 PRIVATE = {
-    "annotations", "bounded", "config", "api", "attach_all", "autograd", "backend", "builtins", "dispatch", "fft", "files", "func",
+    "annotations", "bounded", "config", "notices", "api", "attach_all", "autograd", "backend", "builtins", "dispatch", "fft", "files", "func",
     "functional", "ir", "linalg", "masked", "operations", "overrides", "plugins", "random_streams", "record", "replay", "scheduling",
     "signal", "special", "tensors", "testing",
 }  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+import webgpu_torch
 import webgpu_torch_nn.functional as functional
 from functional_oracle import check, tensor
 from nn_oracle import to_ours
@@ -31,6 +32,36 @@ RESIZES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 @pytest.mark.parametrize(("shape", "options"), RESIZES)
 def test_interpolate(device: str, shape: tuple[int, ...], options: dict[str, Any]) -> None:
     check(device, "interpolate", tensor(*shape), **options)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 6, 4), (1, 3, 6, 4), (2, 1, 6, 4), (2, 3, 1, 4), (2, 3, 4, 2, 3)])
+def test_interpolation_keeps_channels_last(device: str, shape: tuple[int, ...]) -> None:
+    last = "channels_last" if len(shape) == 4 else "channels_last_3d"
+    values = tensor(*shape).contiguous(memory_format=getattr(torch, last))
+    own = to_ours(values, device).contiguous(memory_format=getattr(webgpu_torch, last))
+    for mode in ("nearest", "bilinear" if len(shape) == 4 else "trilinear"):
+        for cut in (lambda t: t, lambda t: t[..., 1:], lambda t: t[0][None], lambda t: t.contiguous()):
+            want, found = cut(values).requires_grad_(), cut(own).requires_grad_()
+            want, found = (
+                f.interpolate(each, scale_factor=2, mode=mode)
+                for f, each in ((torch.nn.functional, want), (functional, found))
+            )
+            assert tuple(found.stride()) == want.stride()
+            torch.testing.assert_close(torch.tensor(found.tolist()), want.detach())
+    made = webgpu_torch.empty(shape, memory_format=getattr(webgpu_torch, last), device=device)
+    assert tuple(made.stride()) == torch.empty(shape, memory_format=getattr(torch, last)).stride()
+
+
+@pytest.mark.parametrize("kind", ["int32", "bool", "uint8"])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_integers_are_not_interpolated(mode: str, kind: str) -> None:
+    values = torch.ones(1, 2, 4)
+    if (mode, kind) == ("nearest", "uint8"):
+        assert functional.interpolate(to_ours(values.to(torch.uint8), "cpu"), scale_factor=2).shape == (1, 2, 8)
+        return
+    for library, each in ((torch, values), (webgpu_torch, to_ours(values, "cpu"))):
+        with pytest.raises(NotImplementedError, match="not implemented for"):
+            library.nn.functional.interpolate(each.to(getattr(library, kind)), scale_factor=2, mode=mode)
 
 
 def test_interpolation_of_bytes(device: str) -> None:

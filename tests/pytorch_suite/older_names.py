@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.abc
 import importlib.machinery
 import sys
@@ -15,6 +16,10 @@ import torch.testing._internal.common_methods_invocations as common_methods
 import torch.testing._internal.common_mkldnn as common_mkldnn
 import torch.testing._internal.common_nn as common_nn
 import torch.testing._internal.common_utils as common_utils
+
+with contextlib.suppress(ImportError):
+    # A file takes it for granted that somebody has imported it.
+    import distutils.version  # noqa: F401
 
 
 def _unchanged(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 _COMPILE = "decorate the function or module with torch.compile, which captures what it computes"
-_SCRIPT = (
-    "call the function or module itself, capture it with torch.compile, or save what torch.jit.trace or torch.export.export make of it"
-)
+_SCRIPT = "call the function or module itself, capture it with torch.compile, or save what torch.jit.trace or torch.export.export make of it"
 _DISTRIBUTED = (
     "use DistributedDataParallel in one process, or in several that mpiexec starts (see the page Distributed)"
 )

@@ -274,7 +274,8 @@ def trace(
     del optimize, _force_outplace, _module_class, _compilation_unit, _store_inputs
     if isinstance(func, TopLevelTracedModule | TracedFunction):
         warnings.warn(
-            "The input to trace is already a ScriptModule, tracing it is a no-op. Returning the object as is.", stacklevel=2
+            "The input to trace is already a ScriptModule, tracing it is a no-op. Returning the object as is.",
+            stacklevel=2,
         )
         return func
     args, kwargs = _examples(example_inputs, example_kwarg_inputs)
@@ -378,7 +379,10 @@ def save(m: Value, f: Value, _extra_files: dict[str, Value] | None = None) -> No
             "torch.jit.trace makes of it, or its state_dict with torch.save"
         )
     program = module._program
-    tensors = {**dict(module.named_parameters(remove_duplicate=False)), **dict(module.named_buffers(remove_duplicate=False))}
+    tensors = {
+        **dict(module.named_parameters(remove_duplicate=False)),
+        **dict(module.named_buffers(remove_duplicate=False)),
+    }
     state, constants = ({path: tensors.get(path, each) for path, each in found.items()}
                         for found in (program.state_dict, program.constants))  # fmt: skip
     current = ExportedProgram(

@@ -429,7 +429,6 @@ from webgpu_torch_core import nonzero_static as nonzero_static
 from webgpu_torch_core import norm as norm
 from webgpu_torch_core import normal as normal
 from webgpu_torch_core import not_equal as not_equal
-from webgpu_torch_core import notices as notices
 from webgpu_torch_core import numel as numel
 from webgpu_torch_core import ones as ones
 from webgpu_torch_core import ones_like as ones_like

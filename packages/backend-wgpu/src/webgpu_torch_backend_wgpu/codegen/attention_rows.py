@@ -323,7 +323,10 @@ class _Writer:
         count = body.let("count", minimum(stop - column, self.columns))
         several = min(8, -(-self.columns // self.sharing))
         step = several * self.sharing
-        with body.when(self.share < fixed(self.sharing)), body.loop("at", self.share, lambda at: at < count, fixed(step)) as at:
+        with (
+            body.when(self.share < fixed(self.sharing)),
+            body.loop("at", self.share, lambda at: at < count, fixed(step)) as at,
+        ):
             places = [body.let(f"at{each}", at + fixed(each * self.sharing)) for each in range(several)]
             values: list[Node] = []
             for each, place in enumerate(places):

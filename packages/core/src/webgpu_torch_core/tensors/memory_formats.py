@@ -73,3 +73,20 @@ def has_memory_format(source: Layout, order: memory_format | None) -> bool:
         return False
     wanted = _channels_last_strides(shape, order)
     return all(size == 1 or own == stride for size, own, stride in zip(shape, source.strides, wanted, strict=True))
+
+
+def suggested_format(source: Layout) -> memory_format:
+    """Return the order in which results for an image or a volume lie: channels last where its own channels lie so.
+
+    The rules for dimensions of one element are those of PyTorch's ``suggest_memory_format``.
+    """
+    order = {rank: each for each, rank in CHANNELS_LAST_RANKS.items()}.get(len(source.shape))
+    if order is None or 0 in source.shape or source.strides[1] == 0:
+        return contiguous_format
+    least = 0
+    for dimension in (1, *range(len(source.shape) - 1, 1, -1), 0):
+        stride = source.strides[dimension]
+        if stride < least or (dimension == 0 and least == source.strides[1]):
+            return contiguous_format
+        least = stride * source.shape[dimension]
+    return order

@@ -16,6 +16,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_real, is_whole
 from webgpu_torch_core.ir.scalar_math import round_to_float32
 from webgpu_torch_core.notices import warn
+from webgpu_torch_core.operations.common import dtype_title
 from webgpu_torch_core.operations.spatial.resampling import Table, resampled
 from webgpu_torch_core.record.devices import has_float64
 
@@ -212,6 +213,15 @@ def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias:
         )
 
 
+def _require_kind(input: Tensor, mode: str) -> None:
+    """Raise a NotImplementedError for elements that PyTorch does not interpolate: integers, but for bytes of images."""
+    of_bytes = input.dtype is torch.uint8 and mode not in ("linear", "trilinear")
+    if not (input.dtype.category >= 2 or of_bytes):
+        raise NotImplementedError(
+            f'"upsample_{mode}{input.ndim - 2}d" not implemented for {dtype_title(input.dtype)!r}'
+        )
+
+
 def interpolate(
     input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None,
@@ -224,7 +234,7 @@ def interpolate(
 
     Raises:
         ValueError: options that contradict each other.
-        NotImplementedError: a mode that does not fit the input's dimensions.
+        NotImplementedError: a mode that does not fit the input's dimensions or type.
     """
     _check_mode(input, mode, align_corners, antialias)
     sizes, factors = _target(input, size, scale_factor, recompute_scale_factor)
@@ -234,6 +244,7 @@ def interpolate(
         )
     if mode == "area":
         return _AREA[input.ndim](input, sizes)
+    _require_kind(input, mode)
     kind = mode if mode.startswith("nearest") else "cubic" if mode == "bicubic" else "linear"
     of_bytes = input.dtype is torch.uint8 and kind in ("linear", "cubic") and input.ndim == 4
     double = input.dtype is torch.float64 or of_bytes
@@ -243,10 +254,7 @@ def interpolate(
     ]
     if of_bytes:
         return _resampled_bytes(input, tables)
-    if input.dtype.is_floating_point or kind.startswith("nearest"):
-        return resampled(input, tables)
-    exact = resampled(input.to(torch.float32), tables)
-    return exact.round().clamp(input.dtype.minimum, input.dtype.maximum).to(input.dtype)
+    return resampled(input, tables)
 
 
 def upsample(

@@ -133,7 +133,12 @@ def _inside(input: NestedTensor, name: str, dim: int) -> int:
 
 
 def _reduce(
-    func: Callable[..., Answer], name: str, input: NestedTensor, dim: Answer = None, keepdim: bool = False, **named: Answer
+    func: Callable[..., Answer],
+    name: str,
+    input: NestedTensor,
+    dim: Answer = None,
+    keepdim: bool = False,
+    **named: Answer,
 ) -> Answer:
     if isinstance(dim, Tensor) and name in ("max", "min"):
         return _of_values(func, name, (input, dim), named)
@@ -157,7 +162,9 @@ def _reduce(
     return type(result)(packed._with(each, ragged) for each in result)
 
 
-def _over_all(func: Callable[..., Answer], packed: NestedTensor, dims: list[int], keepdim: bool, named: Named) -> Tensor:
+def _over_all(
+    func: Callable[..., Answer], packed: NestedTensor, dims: list[int], keepdim: bool, named: Named
+) -> Tensor:
     result = func(packed._held, [each - 1 for each in dims if each], keepdim, **named)
     return result.unsqueeze(0) if keepdim else result
 
@@ -279,9 +286,13 @@ def _cat(tensors: Sequence[Answer], dim: int = 0) -> NestedTensor:
     inside = _inside(first, "cat", dim)
     if inside == first._ragged - 1:
         raise RuntimeError("cat(): not supported for NestedTensor on ragged dim")
-    parts = [each._packed()._held if isinstance(each, NestedTensor) else first._packed()._aligned(each) for each in tensors]
+    parts = [
+        each._packed()._held if isinstance(each, NestedTensor) else first._packed()._aligned(each) for each in tensors
+    ]
     if any(isinstance(each, NestedTensor) and each._structure.number != first._structure.number for each in tensors):
-        raise RuntimeError("cat(): expected all nested tensors to have matching ragged shapes outside of the concatenated dim")
+        raise RuntimeError(
+            "cat(): expected all nested tensors to have matching ragged shapes outside of the concatenated dim"
+        )
     return first._packed()._with(torch.cat(parts, inside))
 
 

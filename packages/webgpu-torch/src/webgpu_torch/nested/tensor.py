@@ -147,9 +147,7 @@ class NestedTensor(HoldingTensor):
     is_nested = True
 
     def _with(self, values: Tensor, ragged: int | None = None) -> Self:
-        return type(self)._made(
-            values, _structure=self._structure, _ragged=self._ragged if ragged is None else ragged
-        )
+        return type(self)._made(values, _structure=self._structure, _ragged=self._ragged if ragged is None else ragged)
 
     def _packed(self) -> Self:
         """Return the tensor without gaps between components."""
@@ -248,7 +246,9 @@ class NestedTensor(HoldingTensor):
         """Return a dimension counted from the front."""
         count = len(self._held.shape) + 1
         if not -count <= dim < count:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})")
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
+            )
         return dim % count
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
@@ -261,8 +261,7 @@ class NestedTensor(HoldingTensor):
             raise RuntimeError("unbind(): only supported for NestedTensor on dim=0")
         at = self._structure
         return tuple(
-            self._held.narrow(self._ragged - 1, start, size)
-            for start, size in zip(at.starts, at.sizes, strict=True)
+            self._held.narrow(self._ragged - 1, start, size) for start, size in zip(at.starts, at.sizes, strict=True)
         )
 
     def _as_cotangent(self, gradient: Answer) -> Tensor:
@@ -295,9 +294,7 @@ class NestedTensor(HoldingTensor):
         del tensor_contents
         told = ", requires_grad=True" if self.requires_grad and self.is_leaf else ""
         told = f", grad_fn={self.grad_fn!r}" if self.grad_fn is not None else told
-        return (
-            f"NestedTensor(size={tuple(self.shape)}, offsets={self._structure.offsets!r}{told}, contiguous={self.is_contiguous()})"
-        )
+        return f"NestedTensor(size={tuple(self.shape)}, offsets={self._structure.offsets!r}{told}, contiguous={self.is_contiguous()})"
 
     __str__ = __repr__
     __format__ = lambda self, spec: format(repr(self), spec)  # noqa: E731
@@ -310,7 +307,9 @@ class NestedTensor(HoldingTensor):
     def __deepcopy__(self, memo: dict[int, Answer]) -> NestedTensor:
         # What is equal stays equal: offsets are shared.
         if not self.is_leaf:
-            raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol")
+            raise RuntimeError(
+                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol"
+            )
         memo[id(self)] = made = self._with(self._held.detach().clone())
         return made.requires_grad_(self.requires_grad)
 

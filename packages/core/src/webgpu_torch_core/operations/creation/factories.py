@@ -293,12 +293,12 @@ def empty(
     memory_format: memory_format | None = None,
 ) -> Tensor:
     """A tensor of undefined contents."""
-    require_layout(layout, pin_memory, memory_format)
+    require_layout(layout, pin_memory)
     if out is not None:
         asked(dtype, device, out, out.dtype)
-        out = out if out._layout.shape == sizes_from(size) else out.resize_(sizes_from(size))
-        return marked(out)
-    result = undefined(sizes_from(size), as_dtype(dtype) or default_float[0], place_of(device))
+        return marked(out if out._layout.shape == sizes_from(size) else out.resize_(sizes_from(size)))
+    made = undefined(sizes_from(size), as_dtype(dtype) or default_float[0], place_of(device))
+    result = laid_out(made, dense_layout(made._layout, memory_format))
     return result.requires_grad_() if requires_grad else result
 
 

@@ -17,6 +17,7 @@ from ...ir.dtypes import dtype, float32, float64, int32
 from ...ir.kernels import Operand
 from ...ir.layouts import Layout
 from ...record.devices import device, engine_for
+from ...tensors.memory_formats import contiguous_format, suggested_format
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, record
 from ..creation.factories import from_bytes
@@ -138,19 +139,24 @@ def _resampling_kernel(
 
 @with_type_rule("resampled")
 def resampled(input: Tensor, tables: Sequence[Table | None], from_zero: bool = False) -> Tensor:
-    """Return the input with its last dimensions mapped by one table each (None keeps a dimension).
+    """Return the input with its last dimensions mapped by one table each (None keeps a dimension), in its order in memory.
 
     ``from_zero``: sums begin with 0. Tables with weights need floating-point inputs. Differentiable any number of times, at the
     cost of the transposed map.
     """
+    order = suggested_format(input._layout)
+    result = _mapped(input, tables, from_zero)
+    return result if order is contiguous_format else result.contiguous(memory_format=order)
+
+
+def _mapped(input: Tensor, tables: Sequence[Table | None], from_zero: bool) -> Tensor:
+    """Return the input with its last dimensions mapped, in row-major order."""
     chosen = [index for index, each in enumerate(tables) if each is not None]
     if math.prod(tables[index].width for index in chosen) > FEW and len(chosen) > 1:  # type: ignore[union-attr]
         # Dimensions that shrink most come first: less is left for the others.
         chosen.sort(key=lambda index: len(tables[index].rows) / max(tables[index].size, 1))  # type: ignore[union-attr]
         for index in chosen:
-            input = resampled(
-                input, [each if number == index else None for number, each in enumerate(tables)], from_zero
-            )
+            input = _mapped(input, [each if number == index else None for number, each in enumerate(tables)], from_zero)
         return input
     first = input.ndim - len(tables)
     shape = (
