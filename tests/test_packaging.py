@@ -37,7 +37,10 @@ LAYERS = {
         "webgpu_torch_drop_in",
         {"webgpu-torch", "webgpu-torch-core", "webgpu-torch-nn", "webgpu-torch-tools"},
     ),
-    "cli": ("webgpu_torch_cli", {"webgpu-torch", "webgpu-torch-core", "webgpu-torch-drop-in", "webgpu-torch-web"}),
+    "cli": (
+        "webgpu_torch_cli",
+        {"webgpu-torch", "webgpu-torch-core", "webgpu-torch-drop-in", "webgpu-torch-web", "tqdm"},
+    ),
     "testing": ("webgpu_torch_testing", {"webgpu-torch-core", "pytest"}),
     "serve": (
         "webgpu_torch_serve",
