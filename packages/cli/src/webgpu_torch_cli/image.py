@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+    from webgpu_torch_models.diffusion import DiffusionPipeline
 
 from .models import OWN, PICTURES, chosen_dtype, prepare, tell_library
 
@@ -29,7 +33,12 @@ def draw(options: Namespace) -> int:
         from tqdm import tqdm
 
         with tqdm(total=options.steps) as bar:
-            (picture,) = own(options.prompt, steps=options.steps, callback=lambda *_: bar.update(), **given)
+
+            def done(_: int, __: int) -> None:
+                bar.update()
+
+            drawn = own(options.prompt, steps=options.steps, callback=done, **given)
+        (picture,) = cast("list[Image]", drawn)
     else:
         from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 
@@ -42,7 +51,7 @@ def draw(options: Namespace) -> int:
     return 0
 
 
-def _load_own(options: Namespace, device: str) -> Any:
+def _load_own(options: Namespace, device: str) -> DiffusionPipeline | None:
     """Return the library's own pipeline; None where diffusers is to compute it, as where the network is not known here."""
     if options.attn is not None:
         return None

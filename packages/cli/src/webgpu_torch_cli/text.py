@@ -7,7 +7,11 @@ import time
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from webgpu_torch_core import Tensor
+    from webgpu_torch_models.pipelines.base import Scored
 
 from .models import OTHER, OWN, load, load_own, prepare, tell_library
 
@@ -126,13 +130,13 @@ def chat(options: Namespace) -> int:
         messages.append({"role": "assistant", "content": writer.write(writer.conversation(messages))})
 
 
-def _states_of(options: Namespace) -> tuple[str, Callable[[str], Any]]:
+def _states_of(options: Namespace) -> tuple[str, Callable[[str], Tensor]]:
     """Return the library that computes the states of a text's tokens, [1, tokens, width], and a function that does."""
     _, device = prepare(options)
     own = load_own("feature-extraction", options, device)
     if own is not None:
 
-        def states(text: str) -> Any:
+        def states(text: str) -> Tensor:
             ids = own.tokenizer.encode_windows(text, limit=own.config.longest_text)[0].ids
             return own.model(own.integers([ids])).last_hidden_state
 
@@ -142,7 +146,7 @@ def _states_of(options: Namespace) -> tuple[str, Callable[[str], Any]]:
     tokenizer = AutoTokenizer.from_pretrained(options.model)
     model = load(AutoModel, options, device)
 
-    def other_states(text: str) -> Any:
+    def other_states(text: str) -> Tensor:
         inputs = tokenizer(text, return_tensors="pt", truncation=True)
         return model(**{key: value.to(device) for key, value in inputs.items()}).last_hidden_state
 
@@ -165,13 +169,13 @@ def _is_image_name(text: str) -> bool:
     return Path(text).suffix.lower() in (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff")
 
 
-def _classes_of(options: Namespace, images: bool) -> tuple[str, Callable[[str], list[dict[str, Any]]]]:
+def _classes_of(options: Namespace, images: bool) -> tuple[str, Callable[[str], list[Scored]]]:
     """Return the library that classifies, and a function that gives the classes of a text or of an image file."""
     _, device = prepare(options)
     own = load_own("image-classification" if images else "text-classification", options, device)
     if own is not None:
 
-        def own_classes(given: str) -> list[dict[str, Any]]:
+        def own_classes(given: str) -> list[Scored]:
             # Of a list of inputs, with more than one class asked for, each has a list of classes.
             return own([given], top_k=max(options.top, 2), function_to_apply="softmax")[0][: options.top]
 
@@ -191,7 +195,7 @@ def _classes_of(options: Namespace, images: bool) -> tuple[str, Callable[[str], 
         kind, reader = AutoModelForImageClassification, AutoImageProcessor
     processor, model = reader.from_pretrained(options.model), load(kind, options, device)
 
-    def classes(given: str) -> list[dict[str, Any]]:
+    def classes(given: str) -> list[Scored]:
         read = processor(Image.open(given).convert("RGB") if images else given, return_tensors="pt")
         with torch.inference_mode():
             scores = model(**{key: value.to(device) for key, value in read.items()}).logits[0].float().softmax(-1)
