@@ -200,3 +200,10 @@ def test_several_processes(count: int) -> None:
         [launcher, "-n", str(count), sys.executable, str(PROGRAM)], capture_output=True, text=True, timeout=300
     )
     assert ran.returncode == 0 and f"{count} processes agree" in ran.stderr, ran.stderr
+
+
+def test_members_of_reductions_have_pytorchs_class() -> None:
+    for library in (ours, torch):
+        operations = library.distributed.ReduceOp
+        assert isinstance(operations.SUM, operations.RedOpType)
+        assert operations.RedOpType.MAX == operations.MAX

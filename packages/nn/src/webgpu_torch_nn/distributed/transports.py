@@ -29,6 +29,10 @@ class ReduceOp(enum.Enum):
     PREMUL_SUM = 8
 
 
+# PyTorch's name of the members' class; libraries annotate with it.
+ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]
+
+
 class Alone:
     """The transport of one process: it has everything itself. It also says what a transport is.
 
