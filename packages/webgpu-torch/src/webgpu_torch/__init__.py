@@ -222,6 +222,8 @@ from webgpu_torch_core import expand_copy as expand_copy
 from webgpu_torch_core import expm1 as expm1
 from webgpu_torch_core import expm1_ as expm1_
 from webgpu_torch_core import eye as eye
+from webgpu_torch_core import fake_quantize_per_channel_affine as fake_quantize_per_channel_affine
+from webgpu_torch_core import fake_quantize_per_tensor_affine as fake_quantize_per_tensor_affine
 from webgpu_torch_core import fill as fill
 from webgpu_torch_core import fill_ as fill_
 from webgpu_torch_core import finfo as finfo

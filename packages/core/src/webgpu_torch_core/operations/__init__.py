@@ -17,7 +17,7 @@ from .in_place import functions as in_place_functions
 from .in_place import methods
 from .indexing import gathering, scattering, subscripts
 from .movement import joining, rearranging, reinterpreting, splitting, view_copies, views
-from .neural import attention, composites, layers, losses
+from .neural import attention, composites, fake_quantization, layers, losses
 from .random import counts, draws, fills
 from .reduction import counting, hashing, masked_reductions, moments, quantiles, reductions, statistics
 from .signal import fourier, spectrograms, window_functions
