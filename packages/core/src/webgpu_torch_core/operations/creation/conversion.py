@@ -37,6 +37,7 @@ from ...tensors.memory_formats import (
 from ...tensors.tensor import Tensor, check_supported, empty_tensor, storage_size
 from ..common import attach, kernel_cache, record_on
 from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
+from ..elements import is_taken, taking
 from ..float8.casts import copy_float8
 from ..in_place.writing import assign, check_writable, converted, refuse_gradient, without_repeats
 from .factories import as_dtype, filled, from_bytes
@@ -68,8 +69,12 @@ def copied(input: Tensor, kind: dtype, target: Layout) -> Tensor:
         return copy_float8(input.detach(), kind, target, copied)
     if input.dtype.is_complex or kind.is_complex:
         return _copy_complex(input.detach(), kind, target)
-    kernel = cast_kernel(input._layout, input._storage.value.numel, input.dtype, kind, target)
-    return record_on(input._engine, input.device, kernel, (input._storage.value,), (), (target,))
+    value = input._storage.value
+    if is_taken(input):
+        kernel: Pointwise = taking(input.dtype, value.numel, kind)
+        return record_on(input._engine, input.device, kernel, (value,), (input._layout.offset,), (target,))
+    kernel = cast_kernel(input._layout, value.numel, input.dtype, kind, target)
+    return record_on(input._engine, input.device, kernel, (value,), (), (target,))
 
 
 def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:

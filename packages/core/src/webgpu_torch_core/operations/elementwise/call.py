@@ -24,7 +24,7 @@ from ...ir.layouts import (
     dense_strides,
     layout,
     same_places,
-)
+)  # fmt: skip
 from ...ir.steps import differentiate
 from ...notices import warn_of_resizing
 from ...record.context import default_float as default_float
@@ -34,6 +34,7 @@ from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
 from ..common import check_apart, needs_gradient, refusing, require_tensor, result_layout, same_device, type_title
+from ..elements import at_start, is_taken, taken
 from ..in_place.writing import make_in_place
 from ..indexing.index_checks import require_divisor
 from .backward import Backward, Gradient
@@ -114,9 +115,11 @@ class Elementwise:
                     first = each
                 elif each.device is not first.device and each.device != first.device:
                     return self.call(same_device(self.name, operands), extras)
-                value = each._storage.value
+                value, layout_ = each._storage.value, each._layout
+                if layout_.offset and is_taken(each):
+                    value, layout_ = taken(value, layout_, each.dtype), at_start(layout_)
                 # The kernel describes its whole buffers, of which the layout may be a part.
-                key += each._layout, each.dtype, value.numel
+                key += layout_, each.dtype, value.numel
                 values.append(value)
                 if not tracked and (each._requires_grad or each._grad_fn is not None or each._base is not None):
                     tracked = True
@@ -184,8 +187,9 @@ class Elementwise:
             wide = self.facts.wide_second and position == 1 and promoted.category == 2
             if isinstance(each, Tensor):
                 strides = broadcast_strides(each._layout, shape)
-                leaf = ir.load(len(kernel_operands), each._layout.offset, strides, each.dtype)
-                kernel_operands.append(Operand(each.dtype, each._storage.value.numel))
+                offset, numel = (0, 1) if is_taken(each) else (each._layout.offset, each._storage.value.numel)
+                leaf = ir.load(len(kernel_operands), offset, strides, each.dtype)
+                kernel_operands.append(Operand(each.dtype, numel))
                 wide = wide and not each._layout.ndim
             else:
                 leaf = number_leaf(each, promoted, compute, parameter_types)

@@ -18,6 +18,7 @@ from ...tensors.saved_tensors import short_name
 from ...tensors.tensor import MetaValue, Storage, Tensor
 from ..common import type_title
 from ..complex.interleaving import part_alias, real_alias
+from ..elements import at_start, is_taken, putting, taken
 from ..float8.bits import bits_alias
 from ..movement.views import spread
 
@@ -285,13 +286,15 @@ def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
         target, source = _real_write(target, source)
     storage, layout = target._storage, target._layout
     value = storage.value
-    if value.__class__ is MetaValue or layout.numel == 0:
+    same = source._layout is layout and source.dtype is target.dtype
+    if value.__class__ is MetaValue or layout.numel == 0 or (same and source._storage is storage):
+        # ``x[3] += 1`` stores what was added to in its own place again.
         storage.version += 1
         return
     given = source._storage.value
     whole = layout.offset == 0 and layout.numel == value.numel and is_dense(layout)
-    same = source.dtype is target.dtype and source._layout.strides == layout.strides and source._layout.offset == 0
-    if fresh and whole and same and given.numel == value.numel and given.buffer is None and source._base is None:
+    like = source.dtype is target.dtype and source._layout.strides == layout.strides and source._layout.offset == 0
+    if fresh and whole and like and given.numel == value.numel and given.buffer is None and source._base is None:
         replacement = given
     else:
         replacement = _record_write(value, target, source, whole)
@@ -319,8 +322,13 @@ def _bits_write(target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _record_write(value: Any, target: Tensor, source: Tensor, whole: bool) -> Any:
-    origin = source._storage.value
-    kernel = write_kernel(source._layout, origin.numel, source.dtype, target._layout, value.numel, target.dtype, whole)
+    origin, place = source._storage.value, source._layout
+    if is_taken(source):
+        origin, place = taken(origin, place, source.dtype), at_start(place)
+    if origin.numel == 1 and is_taken(target):
+        kernel = putting(source.dtype, value.numel, target.dtype)
+        return value.engine.record(kernel, [value, origin], (target._layout.offset,))[0]
+    kernel = write_kernel(place, origin.numel, source.dtype, target._layout, value.numel, target.dtype, whole)
     return value.engine.record(kernel, [origin] if whole else [origin, value])[0]
 
 
