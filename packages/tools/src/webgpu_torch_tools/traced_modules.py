@@ -313,7 +313,7 @@ def _check(made: Module, module: Module, calls: list[tuple[Value, Value]], toler
                     results.append(each(*args, **kwargs))
                 for name, buffer in module.named_buffers():
                     buffer.copy_(saved[name])
-            for problem in _differences(*results, tolerance):
+            for problem in _differences(results[0], results[1], tolerance):
                 warnings.warn(problem, TracerWarning, stacklevel=3)
 
 

@@ -145,7 +145,8 @@ def _reduce(
     packed = input._packed()
     if dim is None:
         return func(packed._held, **named)
-    dims = [input._dimension(each) for each in (dim if isinstance(dim, Sequence) else (dim,))]
+    given: Sequence[int] = dim if isinstance(dim, Sequence) else (dim,)
+    dims = [input._dimension(each) for each in given]
     if 0 in dims and input._ragged not in dims:
         raise RuntimeError(
             f"{name}(): reducing along the batch dimension but not the ragged dimension is not supported for nested tensors"

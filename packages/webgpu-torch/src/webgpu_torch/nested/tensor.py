@@ -297,7 +297,9 @@ class NestedTensor(HoldingTensor):
         return f"NestedTensor(size={tuple(self.shape)}, offsets={self._structure.offsets!r}{told}, contiguous={self.is_contiguous()})"
 
     __str__ = __repr__
-    __format__ = lambda self, spec: format(repr(self), spec)  # noqa: E731
+
+    def __format__(self, specification: str) -> str:
+        return format(repr(self), specification)
 
     def __reduce_ex__(self, protocol: object) -> tuple[Answer, ...]:
         del protocol
