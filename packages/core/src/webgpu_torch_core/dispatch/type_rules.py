@@ -53,13 +53,13 @@ def involves_complex(values: Iterable[Any]) -> bool:
     return False
 
 
-def ruled_type(values: Iterable[Any]) -> dtype | None:
+def ruled_type(values: Iterable[object]) -> dtype | None:
     """Return the first type that kernels never see among arguments, tensors of it and sequences of such, None if there is none."""
     for each in values:
         if each.__class__ is complex:
             return complex64
         found = _ruled(each)
-        if found is None and each.__class__ in (tuple, list):
+        if found is None and isinstance(each, tuple | list) and each.__class__ in (tuple, list):
             found = next(filter(None, map(_ruled, each)), None)
         if found is not None:
             return found

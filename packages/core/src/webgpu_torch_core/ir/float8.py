@@ -10,15 +10,18 @@ Neural Networks", 2022 (``fnuz``: finite, no negative zero).
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 from .dtypes import float32, int32
 from .scalar import absolute, cast, is_nan, less, minimum, round_half_even, sign_bit, where
 
+#: an expression, or a number
+Scalar: TypeAlias = Any
 
-def _power_of_two(exponent: Any, bits: int) -> Any:
+
+def _power_of_two(exponent: Scalar, bits: int) -> Scalar:
     """Return ``2 ** exponent`` of a non-negative integer exactly: no device's ``exp2`` needs to be."""
-    result: Any = 1.0
+    result: Scalar = 1.0
     for bit in range(bits):
         result = result * where(less((exponent >> bit) & 1, 1), 1.0, 2.0 ** (1 << bit))
     return result
@@ -43,7 +46,7 @@ class Float8:
         self.fraction_bits = 7 - exponent_bits
         self.largest, self.beyond, self.not_a_number, self.signed_zero = largest, beyond, not_a_number, signed_zero
 
-    def decode(self, word: Any) -> Any:
+    def decode(self, word: Scalar) -> Scalar:
         """Return the float32 number of bits, an int32 between 0 and 255."""
         scale = float(1 << self.fraction_bits)
         sign = where(less(word, 128), 1.0, -1.0)
@@ -58,11 +61,11 @@ class Float8:
             special = where(less(self.beyond, magnitude), special, sign * float("inf"))
         return where(less(self.largest, magnitude), special, finite)
 
-    def encode(self, value: Any) -> Any:
+    def encode(self, value: Scalar) -> Scalar:
         """Return the bits nearest to a float32 number (ties to even), an int32 between 0 and 255."""
         # In units of the smallest normal number; what is halved is counted, so that what remains is less than 2.
         rest = minimum(absolute(value), 1.0e9) * 2.0 ** (self.bias - 1)
-        exponent: Any = 0
+        exponent: Scalar = 0
         for bit in reversed(range(self.exponent_bits + 1)):
             reached = less(rest, 2.0 ** (1 << bit))
             rest = where(reached, rest, rest * 2.0 ** -(1 << bit))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sized
-from typing import Any
+from typing import Any, TypeAlias
 
 from webgpu_torch_nn.modules.module import Module
 
+Value: TypeAlias = Any
 #: what is the wrapper's own; every other attribute is the module's inside
 _OWN = ("_orig_mod", "dynamo_ctx", "forward", "_super_module_initialized", "__dict__")
 
@@ -57,13 +58,13 @@ class OptimizedModule(Module):
         if self._super_module_initialized:
             self._orig_mod.training = value
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Value:
         modules = self.__dict__.get("_modules", {})
         if name == "_orig_mod":
             return modules[name]
         return getattr(self._orig_mod, name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: Value) -> None:
         if name in _OWN or hasattr(type(self), name):
             super().__setattr__(name, value)
         else:
@@ -78,7 +79,7 @@ class OptimizedModule(Module):
     def __dir__(self) -> list[str]:
         return sorted({*dir(self._orig_mod), *super().__dir__()})
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self._orig_mod, self.dynamo_ctx)
 
 

@@ -145,7 +145,7 @@ def _reduce(
     packed = input._packed()
     if dim is None:
         return func(packed._held, **named)
-    given: Sequence[int] = dim if isinstance(dim, Sequence) else (dim,)
+    given: Answer = dim if isinstance(dim, Sequence) else (dim,)
     dims = [input._dimension(each) for each in given]
     if 0 in dims and input._ragged not in dims:
         raise RuntimeError(

@@ -9,7 +9,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
@@ -271,7 +271,7 @@ class NestedTensor(HoldingTensor):
 
     @classmethod
     def __torch_function__(
-        cls, func: Callable[..., Answer], types: object, args: Any = (), kwargs: Any = None
+        cls, func: Callable[..., Answer], types: object, args: Answer = (), kwargs: Answer = None
     ) -> Answer:
         """Answer a call with a nested tensor among its arguments."""
         # They are made of this class.

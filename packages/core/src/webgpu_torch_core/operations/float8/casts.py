@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
 
 from ...ir.dtypes import FLOAT8, dtype, float32, uint8
 from ...ir.float8 import FORMATS
@@ -14,7 +14,7 @@ from .bits import bits_alias, float8_alias
 
 
 @lru_cache
-def _conversion(kind: dtype, encodes: bool) -> Any:
+def _conversion(kind: dtype, encodes: bool) -> Elementwise:
     """Return the element-wise operation from float32 to a type's bits, or back."""
     found, result = FORMATS[kind.name], uint8 if encodes else float32
     name, definition = ("encode", found.encode) if encodes else ("decode", found.decode)
@@ -22,16 +22,16 @@ def _conversion(kind: dtype, encodes: bool) -> Any:
 
 
 def decoded(value: Tensor) -> Tensor:
-    """Return 8-bit floats as float32, without gradient."""
+    """Return 8-bit floats as float32, element by element, without gradient."""
     return _conversion(value.dtype, False).call((bits_alias(value),))
 
 
 def encoded(value: Tensor, kind: dtype) -> Tensor:
-    """Return float32 numbers as the nearest 8-bit floats, without gradient."""
+    """Return float32 numbers as the nearest 8-bit floats, element by element, without gradient."""
     return float8_alias(_conversion(kind, True).call((value.detach(),)), kind)
 
 
-def copy_float8(input: Tensor, kind: dtype, target: Layout, copied: Any) -> Tensor:
+def copy_float8(input: Tensor, kind: dtype, target: Layout, copied: Callable[[Tensor, dtype, Layout], Tensor]) -> Tensor:
     """Return a copy in an element type and a dense layout, without gradient, where either type has eight bits.
 
     ``copied`` copies tensors of other types.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
+from ...dispatch.torch_dispatch import Value
 from ...ir.dtypes import FLOAT8, bool_, dtype, float8_e5m2, float32
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
@@ -20,7 +20,7 @@ def _is_float8(value: object) -> bool:
     return isinstance(value, Tensor) and value.dtype in FLOAT8
 
 
-def _changed(change: Callable[[Any], Any], value: Any) -> Any:
+def _changed(change: Callable[[Value], Value], value: Value) -> Value:
     """Return an argument with 8-bit floats changed, also those in a sequence."""
     if value.__class__ in (list, tuple) and any(map(_is_float8, value)):
         return value.__class__([_changed(change, one) for one in value])
@@ -31,20 +31,20 @@ def _numbers(value: Tensor) -> Tensor:
     return value.to(float32)
 
 
-def _tensors(values: tuple[Any, ...]) -> list[Tensor]:
+def _tensors(values: tuple[Value, ...]) -> list[Tensor]:
     flat = [one for each in values for one in (each if each.__class__ in (list, tuple) else (each,))]
     return [each for each in flat if isinstance(each, Tensor)]
 
 
-def _kind(values: tuple[Any, ...]) -> dtype:
+def _kind(values: tuple[Value, ...]) -> dtype:
     return next(each.dtype for each in _tensors(values) if each.dtype in FLOAT8)
 
 
-def _refused(name: str, values: tuple[Any, ...]) -> NotImplementedError:
+def _refused(name: str, values: tuple[Value, ...]) -> NotImplementedError:
     return NotImplementedError(f"\"{name}\" not implemented for '{_kind(values).title}'")
 
 
-def _moving(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+def _moving(function: Value, *args: Value, **kwargs: Value) -> Tensor:
     """Return what a function that moves elements makes of their bits; through numbers where gradients are recorded."""
     kind = _kind(args)
     if needs_gradient(*_tensors(args)):
@@ -52,28 +52,28 @@ def _moving(function: Any, *args: Any, **kwargs: Any) -> Tensor:
     return float8_alias(function(*(_changed(bits_alias, each) for each in args), **kwargs), kind)
 
 
-def _filling(function: Any, input: Tensor, before: Any, shape: Any, value: Any = 0, step: Any = None) -> Tensor:
+def _filling(function: Value, input: Tensor, before: Value, shape: Value, value: Value = 0, step: Value = None) -> Tensor:
     """Return elements placed inside of others, which are a number."""
     if not value and not needs_gradient(input):
         return _moving(function, input, before, shape, 0, step)
     return function(_numbers(input), before, shape, value, step).to(input.dtype)
 
 
-def _writing(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+def _writing(function: Value, *args: Value, **kwargs: Value) -> Tensor:
     """Return elements written over others, or added to them."""
     if "sum" in (*args, *kwargs.values()):
         return _computing(function, *args, **kwargs)
     return _moving(function, *args, **kwargs)
 
 
-def _computing(function: Any, *args: Any, **kwargs: Any) -> Tensor:
+def _computing(function: Value, *args: Value, **kwargs: Value) -> Tensor:
     """Return what a function computes of decoded numbers, in the operands' type if it is a number."""
     kind = _kind(args)
     result = function(*(_changed(_numbers, each) for each in args), **kwargs)
     return result if result.dtype is bool_ else result.to(kind)
 
 
-def _reducing(name: str, function: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def _reducing(name: str, function: Value, input: Tensor, *args: Value, **kwargs: Value) -> Tensor:
     """Return a reduction of elements that are converted before.
 
     Raises:
@@ -85,7 +85,7 @@ def _reducing(name: str, function: Any, input: Tensor, *args: Any, **kwargs: Any
     return function(input.to(kind), *args, **kwargs)
 
 
-def _elementwise(name: str, of_numbers: bool, function: Any, *operands: Any) -> Tensor:
+def _elementwise(name: str, of_numbers: bool, function: Value, *operands: Value) -> Tensor:
     """Return an element-wise operation's result; ``of_numbers`` says whether numbers may take part, as elements of the type."""
     del function
     first = next(filter(_is_float8, operands))
@@ -95,7 +95,7 @@ def _elementwise(name: str, of_numbers: bool, function: Any, *operands: Any) -> 
     return _computing(getattr(e, name), *rounded)
 
 
-def _asking_of_infinity(name: str, function: Any, input: Tensor) -> Tensor:
+def _asking_of_infinity(name: str, function: Value, input: Tensor) -> Tensor:
     """Return which elements are infinite, or finite; most types have no infinity, and no such operation.
 
     Raises:
@@ -107,7 +107,7 @@ def _asking_of_infinity(name: str, function: Any, input: Tensor) -> Tensor:
 
 
 def _eye(
-    function: Any, *args: Any, dtype: Any = None, out: Any = None, requires_grad: bool = False, **named: Any
+    function: Value, *args: Value, dtype: Value = None, out: Value = None, requires_grad: bool = False, **named: Value
 ) -> Tensor:
     kind, named["device"] = asked(dtype, named.get("device"), out, default_float[0])
     result = function(*args, dtype=float32, **named).to(kind)

@@ -42,7 +42,7 @@ def _check_zero_point(zero_point: Tensor, quant_min: int, quant_max: int) -> Non
 def fake_quantize_per_tensor_affine(
     input: Tensor, scale: Tensor | Number, zero_point: Tensor | int, quant_min: int, quant_max: int
 ) -> Tensor:
-    """``(clamp(round(input / scale) + zero_point, quant_min, quant_max) - zero_point) * scale``; the gradient passes where nothing is clamped.
+    """``(clamp(round(input / scale) + zero_point, quant_min, quant_max) - zero_point) * scale``, element by element; the gradient passes where nothing is clamped.
 
     Raises:
         NotImplementedError: elements that are no floating-point numbers.
