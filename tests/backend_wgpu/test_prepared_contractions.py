@@ -17,11 +17,12 @@ from webgpu_torch_backend_wgpu import device as device_module
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.codegen import VARIANTS, contraction_prepared, generate
 from webgpu_torch_backend_wgpu.codegen.contraction_prepared import preparing_pays
+from webgpu_torch_backend_wgpu.codegen.packed_numbers import plain_numbers
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
 from webgpu_torch_backend_wgpu.program import Capabilities
-from webgpu_torch_core.ir.dtypes import bfloat16, float32
+from webgpu_torch_core.ir.dtypes import bfloat16, float32, uint8
 from webgpu_torch_core.ir.encodings import ENCODINGS
-from webgpu_torch_core.ir.expression import accumulator, cast, load, reduced
+from webgpu_torch_core.ir.expression import accumulator, cast, coordinate, load, reduced
 from webgpu_torch_core.ir.kernels import Operand, Output, PreparedContraction, Reduction, Store
 from webgpu_torch_core.ir.monoids import monoid
 from webgpu_torch_core.operations.contraction.encoded_weights import decode_weight, encode_weight, encoded_linear
@@ -137,6 +138,39 @@ def test_encoded_weights(encoding: str, preparing: list[PreparedContraction]) ->
     assert preparing[-1].reductions
     expected = torch.nn.functional.rms_norm(x, (320,), eps=1e-6) @ weight.t()
     torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-4)
+
+
+def any_encoded(data: st.DataObject) -> None:
+    encoding, group = data.draw(st.sampled_from(sorted(ENCODINGS))), data.draw(st.sampled_from([4, 8, 16, 32, 48]))
+    m, n = data.draw(st.integers(1, 8)), data.draw(st.integers(8, 40))
+    groups = data.draw(st.integers(-(-256 // group), 40 + 256 // group))
+    offset, k = data.draw(st.booleans()), group * groups
+    chance = torch.Generator().manual_seed(data.draw(st.integers(0, 1 << 20)))
+    x, w = torch.randn(m, k, generator=chance), torch.randn(n, k, generator=chance)
+    packed, scales, offsets = encode_weight(moved(w, "float32"), encoding, group, offset=offset)
+    weight = torch.from_numpy(decode_weight(packed, scales, encoding, offsets=offsets).cpu().numpy())
+    with ours.no_grad():
+        found = encoded_linear(moved(x, "float32").sin(), packed, scales, encoding, offsets)
+        found = torch.from_numpy(found.cpu().numpy())
+    torch.testing.assert_close(found, x.sin() @ weight.t(), rtol=2e-5, atol=2e-5 * k)
+
+
+@pytest.mark.usefixtures("webgpu", "preparing")
+@pytest.mark.parametrize("count", [pytest.param(3, id="some"), pytest.param(80, id="many", marks=pytest.mark.slow)])
+def test_any_encoded(count: int) -> None:
+    """A thread reads many numbers of a few bits at once, and what they are multiplied with from workgroup memory."""
+    draw(count, any_encoded)
+
+
+@pytest.mark.parametrize("encoding", sorted(ENCODINGS))
+def test_numbers_that_are_their_bits(encoding: str) -> None:
+    """Of an encoding whose numbers are their bits, these are cut out of words; of others they are computed."""
+    found = ENCODINGS[encoding]
+    word = load(0, 0, (1, 0), uint8)
+    value = found.unpack(word, coordinate(1) if found.lanes > 1 else 0) * 2.0
+    plain = plain_numbers(value, word, 1 if found.lanes > 1 else None, found.lanes)
+    turned = {"int8": 128, "int4": 8, "uint4": 0, "int2": 2}
+    assert (None if plain is None else plain[1]) == turned.get(encoding)
 
 
 @settings(max_examples=40, deadline=None)

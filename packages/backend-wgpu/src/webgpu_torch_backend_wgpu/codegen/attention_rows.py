@@ -33,8 +33,9 @@ _SHARE, _TOGETHER, _COLUMN, _PRODUCTS = 0.48, 4, 14500, 512
 _SPLITTING, _PART = 0.3, 0.028
 #: least threads of a workgroup, and most; most that share a product with a column
 _LEAST, _MOST, _TEAM = 64, 512, 4
-#: columns one after the other that take as long as many threads take for all of them at once
-_AT_ONCE = 24
+#: the share of a column's time that one of those at once takes, those whose time more threads save when they begin and end; and the
+#: share of what is waited for that is not hidden behind memory
+_AT_ONCE, _BEGUN, _SEEN = 0.625, 20, 0.1
 #: threads that gather what all threads have
 _GATHERING = 16
 
@@ -94,9 +95,9 @@ def few_rows_seconds(kernel: Attention, plan: Rows, facts: Facts) -> float:
     column = _COLUMN * (1 + number_of_elements(kernel.m) * number_of_elements(kernel.k) / _PRODUCTS)
     columns = -(-number_of_elements(kernel.n) // splits)
     if plan.columns < plan.threads:
-        columns = -(-columns // plan.columns) * _AT_ONCE
+        columns = -(-columns // plan.columns) * plan.columns * _AT_ONCE - _BEGUN
     waiting = rounds * columns * column * facts.units / facts.flops
-    seconds = max(moved / (facts.bandwidth * _SHARE), waiting) + facts.dispatch
+    seconds = max(moved / (facts.bandwidth * _SHARE), waiting) + _SEEN * waiting + facts.dispatch
     return seconds if splits == 1 else seconds + (_SPLITTING + _PART * splits) * facts.dispatch
 
 

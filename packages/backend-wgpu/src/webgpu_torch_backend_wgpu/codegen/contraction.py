@@ -16,6 +16,7 @@ from .contraction_window import Split, split_value
 from .ir import VECTORS, Load, LoadGroup, Node, bitcast, convert_to, fixed, group_element, vector, zero
 from .lowering import Lowering
 from .module import Module, hidden, linear_index, split_index
+from .packed_numbers import cut_out, plain_numbers, turning
 from .steps import spell
 
 #: most bytes that one access moves
@@ -105,22 +106,28 @@ class Side:
         others = strides[:at] + strides[last:]
         return None if found and (offset % lanes or any(each % lanes for each in others)) else found
 
-    def fold(self) -> None:
-        """Have a thread load elements along k that hold several numbers each, if these are the last dimension of k."""
+    def fold(self, widest: int) -> None:
+        """Have a thread load bytes along k that hold a number each, or several: the last dimension of k; ``widest`` at most."""
         first, sizes = self.spans["k"]
         last = first + len(sizes) - 1
         nodes = topological(self.value)
         places = {node.payload for node in nodes if node.step == "coordinate"}
-        if self.kernel.dtype.name != "float32" or not sizes or sizes[-1] not in _FOLDS or places != {last}:
+        folds = next((each for each in _FOLDS if sizes and sizes[-1] == each and places == {last}), 1)
+        moves = folds > 1 and any(node.payload[2][last] for node in self.loads)
+        if self.kernel.dtype.name != "float32" or moves or any(node.step == "load_at" for node in nodes):
             return
-        if any(node.step == "load_at" for node in nodes) or any(node.payload[2][last] for node in self.loads):
+        bytes_only = [node for node in self.loads if node.dtype.itemsize == 1]
+        if folds == 1 and (places or not bytes_only or self.axis != "k" or self.lanes == 1):
             return
-        steps = [self.step(node, "k", LANES, 1) for node in self.loads]
-        if 1 in steps and all(
-            step == 0 or (step == 1 and node.dtype.name in _VECTOR_TYPES)
-            for node, step in zip(self.loads, steps, strict=True)
-        ):
-            self.axis, self.lanes, self.folds = "k", LANES, sizes[-1]
+        for lanes in (each for each in (16, 8, LANES) if each <= widest):
+            steps = [self.step(node, "k", lanes, int(folds > 1)) for node in self.loads]
+            if 1 in steps and all(
+                step == 0
+                or (step == 1 and node.dtype.name in _VECTOR_TYPES and node.dtype.itemsize * lanes <= VECTOR_BYTES)
+                for node, step in zip(self.loads, steps, strict=True)
+            ):
+                self.axis, self.lanes, self.folds = "k", lanes, folds
+                return
 
     def _axis(self) -> str:
         """Return the group that is contiguous; computed loads mostly are along the side's own dimensions."""
@@ -285,26 +292,45 @@ class Frame:
         return halves_in_words(values) if scalar == "f16" else vector(scalar, values)
 
     def folded(self, side: Side, batch: list[Node], row: Node, depth: Node) -> list[Node]:
-        """Write what loads neighbours along k that hold several numbers each, and return these as vectors."""
-        numbers = side.lanes * side.folds
-        at = {side.group: row, "k": split_index(self.module, depth, side.spans["k"][1])}
+        """Write what loads neighbours along k that hold a number each, or several, and return these as vectors."""
+        numbers, several = side.lanes * side.folds, int(side.folds > 1)
+        at: dict[str, Node | list[Node]] = {side.group: row, "k": depth}
+        if several:
+            at["k"] = split_index(self.module, depth, side.spans["k"][1])
         groups: dict[Expression, list[Node]] = {}
+        cut: dict[Expression, list[Node]] = {}
         for node in side.loads:
             index = self.body.let(self.module.fresh("a"), self._index(side, node, batch, at))
             buffer = self.buffers.operand(node.payload[0])
-            if side.step(node, "k", side.lanes, 1) == 0:
+            if side.step(node, "k", side.lanes, several) == 0:
                 groups[node] = [self.body.let(self.module.fresh("s"), Load(buffer, index, False))] * numbers
                 continue
             group = self.body.let(self.module.fresh("v"), LoadGroup(buffer, index, side.lanes))
             groups[node] = [group_element(group, buffer.encoding, number // side.folds) for number in range(numbers)]
+            cut |= self._cut(side, node, group)
         values: list[Node] = []
         for number in range(numbers):
 
             def leaf(node: Expression, index: Node | None, number: int = number) -> Node:
                 return groups[node][number] if node.step == "load" else convert_to("i32", fixed(number % side.folds))
 
-            values.append(Lowering(self.module, leaf).value(side.value))
+            given = {**self.given, **{node: found[number] for node, found in cut.items()}}
+            values.append(Lowering(self.module, leaf, given=given).value(side.value))
         return [vector("f32", values[first : first + LANES]) for first in range(0, numbers, LANES)]
+
+    def _cut(self, side: Side, node: Expression, group: Node) -> dict[Expression, list[Node]]:
+        """Write what cuts the numbers out of words that were loaded; return them by the expression that they are."""
+        first, sizes = side.spans["k"]
+        found = plain_numbers(side.value, node, first + len(sizes) - 1 if side.folds > 1 else None, side.folds)
+        if found is None:
+            return {}
+        part, turned = found
+        bits = 8 // side.folds
+        words: list[Node] = [group] if group.type == "u32" else [group.lane(each) for each in range(side.lanes // 4)]
+        if turned:
+            mask = fixed(turning(bits, turned))
+            words = [self.body.let(self.module.fresh("turned"), each ^ mask) for each in words]
+        return {part: [cut_out(words, number, bits, turned) for number in range(side.lanes * side.folds)]}
 
     def epilogue(self, batch: list[Node], row: Node, column: Node, values: list[Node]) -> None:
         """Write the stores of one element of the result, or of four neighbouring columns."""

@@ -27,9 +27,10 @@ from .types import element_type
 _REDUCED, _SUMMED = 1 << 12, 16
 #: workgroups for each unit of an adapter: each prepares the rows once
 _AT_ONCE = 4
-#: steps of which rows are computed for each operation that units reach in a product; and how many dispatches that do nothing
-#: take as long as one that is saved, with what it computes and the host's part of it
-_STEPS, _STARTED = 0.1, 3
+#: steps of which rows are computed for each operation that units reach in a product
+_STEPS = 0.1
+#: bytes that a thread reads at once where these are numbers: what they are multiplied with is near
+_WIDEST = 16
 #: most threads that sum one result, of which as many workgroups follow
 _TEAM = 64
 
@@ -55,7 +56,7 @@ def preparing_pays(kernel: PreparedContraction, capabilities: Capabilities) -> b
     facts, width = capabilities.facts, min(WORKGROUP, capabilities.invocations)
     steps = _length((kernel.left, *(each.value for each in kernel.reductions)), capabilities)
     computed = _workgroups(-(-n * _TEAM // width), capabilities) * m * k * steps
-    return computed < _STARTED * facts.dispatch * facts.flops * _STEPS
+    return computed < facts.dispatch * facts.flops * _STEPS
 
 
 def _length(roots: Sequence[Expression], capabilities: Capabilities) -> int:
@@ -65,8 +66,8 @@ def _length(roots: Sequence[Expression], capabilities: Capabilities) -> int:
 
 
 def _workgroups(strips: int, capabilities: Capabilities) -> int:
-    """Return how many workgroups share strips: as many as are computed at once, each of which prepares the rows once."""
-    return min(strips, _AT_ONCE * capabilities.facts.units)
+    """Return how many workgroups share strips evenly: at most as many as are computed at once, for each prepares the rows once."""
+    return -(-strips // -(-strips // (_AT_ONCE * capabilities.facts.units)))
 
 
 def _refused(node: Expression, index: Node | None) -> Node:
@@ -77,7 +78,7 @@ class _Generator(VectorGenerator):
     """Stages the small side, and reads it from there."""
 
     def __init__(self, frame: Frame, capabilities: Capabilities, strip: None) -> None:
-        super().__init__(frame, capabilities, strip)
+        super().__init__(frame, capabilities, strip, _WIDEST)
         #: four neighbours lie together where products read them together
         self.grouped = frame.k % LANES == 0
         size = self.rows * frame.k
@@ -117,8 +118,8 @@ class _Generator(VectorGenerator):
             self._know(roots)
         with body.loop(frame.module.fresh("e"), THREAD, lambda at: at < self._steps, self.workgroup) as at:
             values = self._values(self.small, row, self._places(at))
-            start = at + u32(row * self._steps) if row else at
-            body.set(self.staged[start], vector("f32", values))
+            place = self._place(at)
+            body.set(self.staged[place + u32(row * self._steps) if row else place], vector("f32", values))
 
     def _know(self, roots: Sequence[Expression]) -> None:
         """Write what is computed from reductions and numbers only: once for all elements of a row."""
@@ -151,12 +152,20 @@ class _Generator(VectorGenerator):
             return [found.lane(lane) for lane in range(LANES)]
         return [frame.element(side, self.coordinates, at, each) for each in places]
 
-    def _small(self, row: int, deep: Node) -> Node:
-        at = deep + u32(row * self.frame.k) if row else deep
+    def _small(self, row: int, start: Node, part: int) -> Node:
         if not self.grouped:
-            return self.staged[at]
+            return self.staged[start + u32(row * self.frame.k) if row else start]
+        if self.reach > LANES:
+            place = start // fixed(self.reach) + u32(row * self._steps + part * (self.frame.k // self.reach))
+            return self.staged[place]
+        at = start + u32(row * self.frame.k) if row else start
         four = self.staged[at // fixed(LANES)]
         return four if self.reach > 1 else four[at % fixed(LANES)]
+
+    def _place(self, at: Node) -> Node:
+        """Return where an element, or a group of them, lies: those that threads read at once are neighbours."""
+        groups = self.reach // LANES
+        return at % fixed(groups) * u32(self.frame.k // self.reach) + at // fixed(groups) if groups > 1 else at
 
 
 __all__ = ["generate_prepared", "preparing_pays"]

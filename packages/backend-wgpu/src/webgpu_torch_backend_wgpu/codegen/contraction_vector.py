@@ -30,6 +30,8 @@ _NEAR, _LONG = 16, 64
 #: from how many rows of the small side on, and how many rows of the large one a thread takes then, where these are halves:
 #: what it read of the small side serves all of them
 _MANY, _ACROSS = 4, 4
+#: bytes that a thread should have under way, most loads of them, and most numbers: drivers take long for long loops
+_UNDER_WAY, _LOADS, _NUMBERS = 64, 8, 64
 #: threads of a workgroup that do not wait for each other: so few that there are workgroups for several processors
 _THREADS_ALONE = 32
 #: from how many results on threads may sum them alone, and products of the longest of such sums
@@ -101,12 +103,12 @@ def _choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
 class VectorGenerator:
     """Writes the program of a contraction with few rows."""
 
-    def __init__(self, frame: Frame, capabilities: Capabilities, strip: Strip | None) -> None:
+    def __init__(self, frame: Frame, capabilities: Capabilities, strip: Strip | None, widest: int = LANES) -> None:
         self.frame = frame
         self.body = frame.body
         self.capabilities = capabilities
         small, big = (frame.left, frame.right) if frame.m <= frame.n else (frame.right, frame.left)
-        big.fold()
+        big.fold(widest)
         strip = strip or _choose_strip(frame, big, capabilities)
         self.small = small
         self.big = big
@@ -183,31 +185,39 @@ class VectorGenerator:
         turn = self.team * self.reach
         share = -(-k // self.strip.splits)
         depth = -(-share // turn) * turn
-        unroll = 4 if self.rows <= LANES and self.across == 1 else 2
+        most = self._under_way() if self.rows <= LANES and self.across == 1 else 2
+        unroll = next((each for each in (8, 4, 2) if each <= most and depth >= turn * each), 1)
         first = body.let("first", self.split * depth)
         last = body.let("last", minimum(first + depth, k))
         deep = body.var("deep", first + self.part * self.reach)
-        if depth >= turn * unroll:
+        if unroll > 1:
             # In `deep + ... < last` the last of the loads is in range, so all of them are.
             with body.advance(deep, deep + turn * (unroll - 1) < last, turn * unroll):
                 self._accumulate([deep + fixed(each * turn) for each in range(unroll)])
         with body.advance(deep, deep < last, turn):
             self._accumulate([deep])
 
+    def _under_way(self) -> int:
+        """Return how many loads of its large side a thread has under way: of few bytes each as many more."""
+        if self.capabilities.software:
+            return 4
+        moved = max(node.dtype.itemsize for node in self.big.loads) * self.big.lanes if self.big.loads else _UNDER_WAY
+        return min(max(_UNDER_WAY // moved, 4), _LOADS, max(_NUMBERS // self.reach, 2))
+
     def _accumulate(self, depths: list[Node]) -> None:
         body = self.body
-        names: list[Node] = []
+        names: list[tuple[Node, int]] = []
         weights: list[list[Node]] = []
         for number, deep in enumerate(depths):
             start = body.let(f"deep{number}", deep)
             read = [self._weights(column, start) for column in self.column]
             for part, values in enumerate(zip(*read, strict=True)):
-                names.append(start + fixed(part * LANES) if part else start)
+                names.append((start, part))
                 label = f"weights{number}_{part}" if part else f"weights{number}"
                 weights.append([body.let(f"{label}_{each}", value) for each, value in enumerate(values)])
         for number, (own, deep) in enumerate(zip(weights, names, strict=True)):
             for row, sums in enumerate(self.sums):
-                value = self._small(row, deep)
+                value = self._small(row, *deep)
                 if self.across > 1:
                     value = body.let(f"near{number}_{row}", value)
                 for total, weight in zip(sums, own, strict=True):
@@ -217,14 +227,15 @@ class VectorGenerator:
     def _weights(self, column: Node, deep: Node) -> list[Node]:
         """Return the large side's element from ``deep`` on, or its vectors along its axis."""
         frame, big = self.frame, self.big
-        if big.folds > 1:
+        if self.reach > LANES:
             return frame.folded(big, self.coordinates, column, deep)
         load = frame.vector_of if big.lanes > 1 else frame.element
         return [load(big, self.coordinates, column, deep)]
 
-    def _small(self, row: int, deep: Node) -> Node:
-        """Return the small side's element, or its vector along k."""
+    def _small(self, row: int, start: Node, part: int) -> Node:
+        """Return the small side's element, or the ``part``-th of its vectors along k from a start on."""
         frame, at = self.frame, u32(row)
+        deep = start + fixed(part * LANES) if part else start
         if self.reach == 1:
             return frame.element(self.small, self.coordinates, at, deep)
         if self.small.lanes > 1 and self.small.axis == "k":
