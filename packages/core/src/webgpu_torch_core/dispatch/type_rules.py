@@ -43,12 +43,12 @@ TYPED_BY_OUT = frozenset(("eye", "linspace", "sum", "prod", "cumsum", "cumprod")
 _found: dict[tuple[str, bool], Callable[..., Any]] = {}
 
 
-def involves_complex(values: Iterable[Any]) -> bool:
+def involves_complex(values: Iterable[object]) -> bool:
     """Return whether a tensor or element type among the arguments, or a tensor in a sequence of them, is complex."""
     for each in values:
         if each.__class__ is complex or _complex_type(each) is not None:
             return True
-        if each.__class__ in (tuple, list) and any(_complex_type(one) is not None for one in each):
+        if isinstance(each, tuple | list) and any(_complex_type(one) is not None for one in each):
             return True
     return False
 
