@@ -383,7 +383,9 @@ def jacrev(
     return _jacobian(func, argnums, has_aux, "jacrev")
 
 
-def _jacobian(func: Callable[..., Any], argnums: Any, has_aux: bool, title: str) -> Callable[..., Any]:
+def _jacobian(
+    func: Callable[..., object], argnums: int | tuple[int, ...], has_aux: bool, title: str
+) -> Callable[..., object]:
     """Return the function whose results are the Jacobians of another; ``title`` is what errors call it."""
 
     @named_after(func)
@@ -405,7 +407,7 @@ def _jacobian(func: Callable[..., Any], argnums: Any, has_aux: bool, title: str)
     return wrapped
 
 
-def _require_real(leaves: Sequence[Any], title: str, what: str, one: str) -> None:
+def _require_real(leaves: Sequence[object], title: str, what: str, one: str) -> None:
     for number, each in enumerate(leaves):
         if isinstance(each, Tensor) and each.dtype.is_complex:
             raise RuntimeError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from typing import Any
 
 from ..autograd.function import Function
 from ..operations.movement.views import movedim
@@ -19,7 +18,7 @@ VmapInfo.__doc__ = (
 )
 
 
-def over_batches(function: type[Function], args: tuple[Any, ...]) -> Any:
+def over_batches(function: type[Function], args: tuple[object, ...]) -> object:
     """Return what a function's own rule for batches makes of a call, ``NotImplemented`` where it runs on examples.
 
     Raises:
@@ -53,7 +52,7 @@ def over_batches(function: type[Function], args: tuple[Any, ...]) -> Any:
     return _examples(name, *result, level)
 
 
-def _examples(name: str, output: Any, out_dims: Any, level: int) -> Any:
+def _examples(name: str, output: object, out_dims: object, level: int) -> object:
     leaves, spec = tree_flatten(output)
     dims = [out_dims] if isinstance(out_dims, int) and len(leaves) == 1 else spread(out_dims, output)
     if dims is None:

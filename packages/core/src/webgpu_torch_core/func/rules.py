@@ -5,7 +5,7 @@ A rule takes ``(func, level, args, kwargs)`` and calls ``func`` on batches whose
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -184,7 +184,9 @@ def _asked(func: Any, level: int, args: Any, kwargs: Any) -> Any:
 
 
 @rule("new_zeros", "new_ones", "new_empty", "new_full")
-def _made_like(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+def _made_like(
+    func: Callable[..., Tensor], level: int, args: Sequence[BatchedTensor], kwargs: dict[str, object]
+) -> object:
     """What an example makes is written into as an example's: there is one for each."""
     if any(is_batched(each, level) for each in tree_leaves((args[1:], kwargs))):
         return one_by_one(func, level, args, kwargs)
@@ -193,7 +195,7 @@ def _made_like(func: Any, level: int, args: Any, kwargs: Any) -> Any:
 
 
 @rule("requires_grad_")
-def _recording(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+def _recording(func: object, level: int, args: object, kwargs: object) -> None:
     raise RuntimeError(
         INSIDE_OF_TRANSFORM.format("requires_grad_()", " (or perhaps using torch.autograd.functional.* APIs)")
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from ..ir import expression as ir
 from ..ir.dtypes import dtype, int32, int64
 from ..ir.kernels import Operand, Output, Pointwise, Scatter, Store
 from ..ir.layouts import Layout
 from ..ir.layouts import layout as make_layout
+from ..record.tape import Value
 from ..tensors.tensor import MetaValue, Tensor
 
 
@@ -29,7 +29,7 @@ def at_start(layout: Layout) -> Layout:
     return make_layout(layout.shape, layout.strides)
 
 
-def taken(value: Any, layout: Layout, kind: dtype) -> Any:
+def taken(value: Value, layout: Layout, kind: dtype) -> Value:
     """Record that an element of a value, of a type without complex numbers, is taken out, and return the value that holds it alone."""
     return value.engine.record(taking(kind, value.numel, kind), [value], (layout.offset,))[0]
 
