@@ -26,7 +26,7 @@ STEPS = {
     "reciprocal_sqrt": "1 / n.sqrt({0})", "power": "r.power({0}, {1})", "sin": "n.sin({0})", "cos": "n.cos({0})",
     "tan": "n.tan({0})", "asin": "n.arcsin({0})", "acos": "n.arccos({0})", "atan": "n.arctan({0})", "atan2": "n.arctan2({0}, {1})",
     "sinh": "n.sinh({0})", "cosh": "n.cosh({0})", "tanh": "n.tanh({0})", "asinh": "n.arcsinh({0})", "acosh": "n.arccosh({0})",
-    "atanh": "n.arctanh({0})", "hypot": "n.hypot({0}, {1})", "erf": "r.erf({0})", "erfc": "r.erfc({0})", "erfinv": "r.erfinv({0})",
+    "atanh": "n.arctanh({0})", "hypot": "r.hypot({0}, {1})", "erf": "r.erf({0})", "erfc": "r.erfc({0})", "erfinv": "r.erfinv({0})",
     "lgamma": "r.lgamma({0})", "digamma": "r.digamma({0})", "copysign": "n.copysign({0}, {1})", "sign_bit": "r.sign_bit({0})",
     "is_nan": "n.isnan({0})", "is_infinite": "n.isinf({0})", "nextafter": "n.nextafter({0}, {1})", "equal": "n.equal({0}, {1})",
     "not_equal": "n.not_equal({0}, {1})", "less": "n.less({0}, {1})", "less_equal": "n.less_equal({0}, {1})",
@@ -41,7 +41,7 @@ FUNCTIONS = {
     "add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "negate": "negative", "absolute": "absolute",
     "minimum": "minimum", "maximum": "maximum", "floor": "floor", "ceil": "ceil", "truncate": "trunc", "round": "rint", "exp": "exp",
     "exp2": "exp2", "log": "log", "log2": "log2", "log10": "log10", "sqrt": "sqrt", "sin": "sin",
-    "cos": "cos", "tan": "tan", "tanh": "tanh", "hypot": "hypot", "equal": "equal", "not_equal": "not_equal", "less": "less",
+    "cos": "cos", "tan": "tan", "tanh": "tanh", "equal": "equal", "not_equal": "not_equal", "less": "less",
     "less_equal": "less_equal",
 }  # fmt: skip
 

@@ -197,6 +197,18 @@ def sign_bit(a: Array) -> Array:
     return np.less(a, 0) if is_integer(a) else np.signbit(a)
 
 
+def hypot(a: Array, b: Array) -> Array:
+    """Return ``sqrt(a * a + b * b)``; of float32 numbers in double precision, where no square leaves the range."""
+    if np.result_type(a, b) != np.float32:
+        return np.hypot(a, b)
+    squares = np.square(a, dtype=np.float64) + np.square(b, dtype=np.float64)
+    found = np.sqrt(squares).astype(np.float32)
+    if np.isnan(found).any():
+        # Beside an infinite number what is no number does not matter.
+        return np.where(np.isinf(a) | np.isinf(b), np.float32(np.inf), found)
+    return found
+
+
 def copysign(a: Array, b: Array) -> Array:
     """Return the magnitude of a with the sign of b."""
     return np.copysign(a, b)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable
 
@@ -99,6 +100,8 @@ class Statements:
             return self.emit(f"bitcast {kind} {arguments[0]} to {TYPES[node.dtype.name]}")
         if step == "select":
             return self.emit(f"select i1 {arguments[0]}, {kind} {arguments[1]}, {kind} {arguments[2]}")
+        if step == "hypot" and of is float32:
+            return self._hypot(arguments)
         if step in LIBRARY and of in (float32, float64):
             name = LIBRARY[step] + ("f" if of is float32 else "")
             return self.call(name, kind, [(kind, each) for each in arguments])
@@ -118,6 +121,21 @@ class Statements:
             source = spelling.format(*arguments, t=kind)
             return source if " " not in source else self.emit(source)
         return spelling if spelling == "false" else self.emit(f"{spelling} {kind} {', '.join(arguments)}")
+
+    def _hypot(self, arguments: list[str]) -> str:
+        """Return ``sqrt(a * a + b * b)`` in double precision, where no square leaves the range; the library takes one at a time."""
+        squares: list[str] = []
+        endless: list[str] = []
+        for each in arguments:
+            wide = self.emit(f"fpext float {each} to double")
+            squares.append(self.emit(f"fmul double {wide}, {wide}"))
+            size = self.call("llvm.fabs.f32", "float", [("float", each)])
+            endless.append(self.emit(f"fcmp oeq float {size}, {literal(math.inf, float32)}"))
+        total = self.emit(f"fadd double {squares[0]}, {squares[1]}")
+        root = self.emit(f"fptrunc double {self.call('llvm.sqrt.f64', 'double', [('double', total)])} to float")
+        # Beside an infinite number what is no number does not matter.
+        either = self.emit(f"or i1 {endless[0]}, {endless[1]}")
+        return self.emit(f"select i1 {either}, float {literal(math.inf, float32)}, float {root}")
 
     def cast(self, value: str, source: dtype, target: dtype) -> str:
         """Convert a value as PyTorch converts elements."""
