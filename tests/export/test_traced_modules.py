@@ -13,7 +13,9 @@ import webgpu_torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning", "ignore:.*TorchScript", "ignore::torch.jit.TracerWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.torch.jit:DeprecationWarning", "ignore:.*TorchScript", "ignore::torch.jit.TracerWarning"
+)
 
 LAYERS: dict[str, Callable[[Any], Any]] = {
     "linear": lambda nn: nn.Linear(4, 4), "norm": lambda nn: nn.LayerNorm(4), "relu": lambda nn: nn.ReLU(),
@@ -34,7 +36,10 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def weights(module: Any) -> dict[str, Any]:
-    return {name: webgpu_torch.tensor(each.tolist(), dtype=getattr(webgpu_torch, str(each.dtype)[6:])) for name, each in module.items()}
+    return {
+        name: webgpu_torch.tensor(each.tolist(), dtype=getattr(webgpu_torch, str(each.dtype)[6:]))
+        for name, each in module.items()
+    }
 
 
 def close(ours: Any, theirs: Any) -> None:
@@ -44,11 +49,18 @@ def close(ours: Any, theirs: Any) -> None:
             close(one, other)
         return
     assert str(ours.dtype) == str(theirs.dtype)
-    torch.testing.assert_close(torch.tensor(ours.detach().tolist()), torch.tensor(theirs.detach().tolist()), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(
+        torch.tensor(ours.detach().tolist()), torch.tensor(theirs.detach().tolist()), rtol=1e-4, atol=1e-5
+    )
 
 
 @settings(max_examples=8, deadline=None)
-@given(st.lists(st.sampled_from(sorted(LAYERS)), min_size=1, max_size=4), st.integers(1, 6), st.booleans(), st.integers(0, 9))
+@given(
+    st.lists(st.sampled_from(sorted(LAYERS)), min_size=1, max_size=4),
+    st.integers(1, 6),
+    st.booleans(),
+    st.integers(0, 9),
+)
 def test_modules(names: list[str], batch: int, training: bool, seed: int) -> None:
     torch.manual_seed(seed)
     theirs = torch.nn.Sequential(*(LAYERS[each](torch.nn) for each in names))

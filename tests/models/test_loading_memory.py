@@ -22,7 +22,7 @@ def said(*given: object) -> str:
     return done.stdout
 
 
-@pytest.mark.slow_on("float32")
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_shards_are_read_one_after_the_other(dtype: str, tmp_path: Path) -> None:
     """Three layers more take the memory of three layers more, in the type that is asked for, and of a shard at most."""

@@ -26,7 +26,13 @@ def both(numbers: list[float], call: Callable[[Any, Any], Any]) -> list[Any]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(NUMBERS, min_size=6, max_size=6), st.sampled_from([0.1, 0.25, 1.0, 0.03]), RANGES, st.integers(0, 3), st.booleans())
+@given(
+    st.lists(NUMBERS, min_size=6, max_size=6),
+    st.sampled_from([0.1, 0.25, 1.0, 0.03]),
+    RANGES,
+    st.integers(0, 3),
+    st.booleans(),
+)
 def test_per_tensor(numbers: list[float], scale: float, limits: tuple[int, int], zero: int, tensors: bool) -> None:
     def call(t: Any, x: Any) -> Any:
         given_as = (t.tensor(scale), t.tensor(zero, dtype=t.int32)) if tensors else (scale, zero)

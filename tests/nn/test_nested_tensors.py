@@ -179,7 +179,17 @@ def test_making(name: str, sizes: list[int], seed: int) -> None:
         x = MADE[name](t, [here(each) for each in parts] if t is webgpu_torch else parts)
         shape = tuple("j" if not isinstance(each, int) or str(each)[0] == "j" else each for each in x.shape)
         found.append(
-            [shape, x.dim(), x.numel(), str(x.layout), x.is_nested, x.is_contiguous(), x.offsets().tolist(), len(x), told(x)]
+            [
+                shape,
+                x.dim(),
+                x.numel(),
+                str(x.layout),
+                x.is_nested,
+                x.is_contiguous(),
+                x.offsets().tolist(),
+                len(x),
+                told(x),
+            ]
         )
     assert found[0][:-1] == found[1][:-1]
     same(found[0][-1], found[1][-1])
@@ -198,15 +208,21 @@ def test_gradients_reach_components() -> None:
 
 
 def test_sizes_are_equal_by_offsets() -> None:
-    x = webgpu_torch.nested.nested_tensor([webgpu_torch.ones(2, 3), webgpu_torch.ones(1, 3)], layout=webgpu_torch.jagged)
+    x = webgpu_torch.nested.nested_tensor(
+        [webgpu_torch.ones(2, 3), webgpu_torch.ones(1, 3)], layout=webgpu_torch.jagged
+    )
     again = webgpu_torch.nested.nested_tensor_from_jagged(x.values() + 1, x.offsets())
     other = webgpu_torch.nested.nested_tensor_from_jagged(x.values() + 1, x.offsets().clone())
     assert x.shape[1] == again.shape[1] == (x * 2).size(1) != other.shape[1]
     assert x.is_same_size(again) and not x.is_same_size(other)
-    assert repr(x).startswith("NestedTensor(size=(2, j") and repr(x).endswith("offsets=tensor([0, 2, 3]), contiguous=True)")
+    assert repr(x).startswith("NestedTensor(size=(2, j") and repr(x).endswith(
+        "offsets=tensor([0, 2, 3]), contiguous=True)"
+    )
     for twin in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
         same(told(twin), told(x))
-    module = webgpu_torch.nn.Sequential(webgpu_torch.nn.Linear(3, 4), webgpu_torch.nn.ReLU(), webgpu_torch.nn.LayerNorm(4))
+    module = webgpu_torch.nn.Sequential(
+        webgpu_torch.nn.Linear(3, 4), webgpu_torch.nn.ReLU(), webgpu_torch.nn.LayerNorm(4)
+    )
     assert module(x).shape[::2] == (2, 4)
 
 

@@ -17,7 +17,9 @@ def average():
 def afterwards():
     with tempfile.TemporaryDirectory() as place:
         model = torch.nn.Linear(4, 3)
-        averages = PostHocEMA(model, sigma_rels=(0.05, 0.3), update_every=1, checkpoint_every_num_steps=2, checkpoint_folder=place)
+        averages = PostHocEMA(
+            model, sigma_rels=(0.05, 0.3), update_every=1, checkpoint_every_num_steps=2, checkpoint_folder=place
+        )
         for _ in range(6):
             with torch.no_grad():
                 model.weight.mul_(0.9)

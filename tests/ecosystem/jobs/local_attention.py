@@ -13,7 +13,9 @@ def windows():
 
 
 def model():
-    net = LocalTransformer(num_tokens=20, dim=16, depth=2, max_seq_len=32, causal=True, local_attn_window_size=8, heads=2, dim_head=8)
+    net = LocalTransformer(
+        num_tokens=20, dim=16, depth=2, max_seq_len=32, causal=True, local_attn_window_size=8, heads=2, dim_head=8
+    )
     loss = net(torch.randint(0, 20, (2, 32)), return_loss=True)
     loss.backward()
     return [loss, torch.stack([each.grad.norm() for each in net.parameters() if each.grad is not None])]

@@ -15,7 +15,13 @@ def _steps(kind, **options):
 
 
 def adaptive():
-    kinds = (torch_optimizer.AdaBelief, torch_optimizer.DiffGrad, torch_optimizer.Lamb, torch_optimizer.RAdam, torch_optimizer.Yogi)
+    kinds = (
+        torch_optimizer.AdaBelief,
+        torch_optimizer.DiffGrad,
+        torch_optimizer.Lamb,
+        torch_optimizer.RAdam,
+        torch_optimizer.Yogi,
+    )
     return [_steps(each, lr=1e-2) for each in kinds]
 
 

@@ -9,6 +9,7 @@ gates; rows are found by numbers that change from step to step, so that all step
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import webgpu_torch_core as torch
@@ -104,14 +105,11 @@ class _Steps:
     def __init__(self, count: int, length: int, sizes: Sequence[int] | None, device: Any) -> None:
         self.count, self.length, self.sizes = count, length, sizes
         self.rows = torch.arange(count, dtype=torch.int32, device=device)
+        sizes_of_steps = [count] * length if sizes is None else sizes
+        self.total, self.offsets = sum(sizes_of_steps), list(accumulate(sizes_of_steps, initial=0))
         if sizes is None:
-            self.total, self.offsets = count * length, [count * step for step in range(length)]
             return
-        self.total, self.offsets, places = 0, [], []
-        for step, size in enumerate(sizes):
-            self.offsets.append(self.total)
-            self.total += size
-            places += range(count * step, count * step + size)
+        places = [count * step + row for step, size in enumerate(sizes) for row in range(size)]
         self.places = torch.tensor(places, dtype=torch.int32, device=device)
 
     def read(self, data: Tensor, step: int) -> Tensor:

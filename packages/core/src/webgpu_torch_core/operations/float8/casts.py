@@ -31,7 +31,9 @@ def encoded(value: Tensor, kind: dtype) -> Tensor:
     return float8_alias(_conversion(kind, True).call((value.detach(),)), kind)
 
 
-def copy_float8(input: Tensor, kind: dtype, target: Layout, copied: Callable[[Tensor, dtype, Layout], Tensor]) -> Tensor:
+def copy_float8(
+    input: Tensor, kind: dtype, target: Layout, copied: Callable[[Tensor, dtype, Layout], Tensor]
+) -> Tensor:
     """Return a copy in an element type and a dense layout, without gradient, where either type has eight bits.
 
     ``copied`` copies tensors of other types.

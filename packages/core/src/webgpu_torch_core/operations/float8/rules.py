@@ -52,7 +52,9 @@ def _moving(function: Value, *args: Value, **kwargs: Value) -> Tensor:
     return float8_alias(function(*(_changed(bits_alias, each) for each in args), **kwargs), kind)
 
 
-def _filling(function: Value, input: Tensor, before: Value, shape: Value, value: Value = 0, step: Value = None) -> Tensor:
+def _filling(
+    function: Value, input: Tensor, before: Value, shape: Value, value: Value = 0, step: Value = None
+) -> Tensor:
     """Return elements placed inside of others, which are a number."""
     if not value and not needs_gradient(input):
         return _moving(function, input, before, shape, 0, step)
