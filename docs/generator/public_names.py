@@ -79,6 +79,7 @@ NAMESPACES = _namespaces(
     ("torch.special", "Special functions."),
     ("torch.signal", "Windows of signals.", ("webgpu_torch.signal.windows",)),
     ("torch.sparse", "Tensors of which only the elements that are not zero are kept."),
+    ("torch.nested", "Batches of tensors of several sizes, without padding."),
     ("torch.export", "Modules as graphs of operations, saved in PyTorch's archives and run elsewhere.",
      ("webgpu_torch.export", "webgpu_torch.export.graph_signature")),
     ("torch.quasirandom", "Points that fill a cube evenly."),
