@@ -157,3 +157,46 @@ def test_numbers_are_sparse_tensors_of_no_dimensions(value: float) -> None:
         again = t.sparse_coo_tensor(t.zeros(0, 2, dtype=t.int64), t.tensor([value, 1.0]), ()).coalesce()
         assert (made.to_dense().item(), made._nnz(), made.dim()) == (value, int(value != 0), 0)
         assert (again.to_dense().item(), list(again.indices().shape)) == (value + 1, [0, 1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=3), st.integers(1, 3), st.sampled_from(["cat", "stack", "hstack", "vstack", "unsqueeze"]),
+    st.integers(-4, 3), st.integers(1, 3), st.integers(0, 9),
+)  # fmt: skip
+def test_joined(sizes: list[int], kept: int, name: str, dim: int, count: int, seed: int) -> None:
+    """Sparse tensors next to each other, with a new dimension or without: PyTorch's positions, values and sizes, in its order."""
+    draws = torch.Generator().manual_seed(seed)
+    dense = [torch.randint(-1, 2, sizes, generator=draws).float() for _ in range(count)]
+    kept = min(kept, len(sizes))
+
+    def called(library: Any) -> Any:
+        parts = [library.tensor(each.tolist(), dtype=library.float32).reshape(sizes).to_sparse(kept) for each in dense]
+        if name == "unsqueeze":
+            return parts[0].unsqueeze(dim)
+        return getattr(library, name)(parts, *([dim] if name in ("cat", "stack") else []))
+
+    try:
+        expected = called(torch)
+    except (RuntimeError, IndexError) as error:
+        with pytest.raises(type(error)):
+            called(webgpu_torch)
+        return
+    found = called(webgpu_torch)
+    assert tuple(found.shape) == tuple(expected.shape)
+    assert (found.sparse_dim(), found.dense_dim(), found.is_coalesced()) == (
+        expected.sparse_dim(),
+        expected.dense_dim(),
+        expected.is_coalesced(),
+    )
+    assert found._indices().tolist() == expected._indices().tolist()
+    assert found._values().tolist() == expected._values().tolist()
+
+
+def test_joining_refuses_dense_tensors() -> None:
+    for library in (torch, webgpu_torch):
+        sparse = library.eye(2).to_sparse()
+        with pytest.raises(RuntimeError, match="a dense tensor was found at position 1"):
+            library.cat([sparse, library.ones(2, 2)])
+        with pytest.raises(RuntimeError, match="same shape"):
+            library.cat([sparse, library.eye(3).to_sparse()])

@@ -29,6 +29,8 @@ _OF_VALUES = (
 _QUESTIONS = ("is_floating_point", "is_complex", "is_signed", "is_inference", "element_size", "get_device")
 #: what dense tensors refuse in the words that a sparse one of another layout does
 _PARTS = ("indices", "values", "crow_indices", "col_indices", "ccol_indices", "row_indices", "is_coalesced")
+#: what puts tensors side by side
+_JOINING = ("cat", "concat", "concatenate", "stack", "hstack", "vstack")
 #: how PyTorch's messages call layouts
 CALLED = {
     sparse_csr: "SparseCsr", sparse_csc: "SparseCsc", sparse_bsr: "SparseBsr", sparse_bsc: "SparseBsc", sparse_coo: "Sparse",
@@ -146,6 +148,10 @@ class AnySparse(HoldingTensor):
                 return own(*args, **kwargs)
             if name.endswith("_") and type(args[0])._method(name[:-1]) is not None:
                 return args[0]._become(getattr(args[0], name[:-1])(*args[1:], **kwargs))
+        if name in _JOINING:
+            from . import joining
+
+            return getattr(joining, name)(*args, **kwargs)
         swapped = _WITH_DENSE.get(name)
         if swapped is not None and len(args) >= 2 and any(isinstance(each, AnySparse) for each in args[1:]):
             return swapped(*args, **kwargs)

@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Self
 
+import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
 from webgpu_torch_core import layout as Layout
+from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.tensors.type_aliases import Number
 
 from .base import Answer, AnySparse, added, text_of
@@ -97,6 +99,16 @@ class SparseTensor(AnySparse):
         for dim, size in enumerate(sizes):
             flat = flat * size + self._positions[dim]
         return flat
+
+    def unsqueeze(self, dim: int) -> Self:
+        """Return the tensor with a dimension of size 1 put in: among the sparse dimensions up to right behind them, else a dense one."""
+        dim, kept = wrap_dimension(dim, len(self._sizes) + 1), self.sparse_dim()
+        sizes = (*self._sizes[:dim], 1, *self._sizes[dim:])
+        if dim > kept:
+            return type(self).make(self._positions, self._held.unsqueeze(dim - kept + 1), sizes, self._nnz() < 2)
+        row = self._positions.new_zeros((1, self._nnz()))
+        positions = torch.cat([self._positions[:dim], row, self._positions[dim:]])
+        return type(self).make(positions, self._held, sizes, self._nnz() < 2)
 
     # Conversions
 
