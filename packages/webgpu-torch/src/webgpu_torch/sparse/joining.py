@@ -8,6 +8,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.ir.layouts import wrap_dimension
 
+from .base import AnySparse
 from .coordinates import SparseTensor
 
 
@@ -15,7 +16,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> SparseTensor:
     """Return sparse tensors of the same sizes but in one dimension, one after the other in that dimension.
 
     Raises:
-        RuntimeError: one is dense, or sizes or numbers of sparse dimensions differ.
+        RuntimeError: one is dense or in a compressed layout, or sizes or numbers of sparse dimensions differ.
     """
     parts = [_sparse(each, number) for number, each in enumerate(tensors)]
     first = parts[0]
@@ -59,7 +60,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> SparseTensor:
     """Return sparse tensors of the same sizes, numbered by a new dimension.
 
     Raises:
-        RuntimeError: one is dense, or sizes or numbers of sparse dimensions differ.
+        RuntimeError: one is dense or in a compressed layout, or sizes or numbers of sparse dimensions differ.
     """
     dim = wrap_dimension(dim, len(_sparse(tensors[0], 0)._sizes) + 1)
     return cat([_sparse(each, number).unsqueeze(dim) for number, each in enumerate(tensors)], dim)
@@ -67,7 +68,8 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> SparseTensor:
 
 def _sparse(tensor: Tensor, number: int) -> SparseTensor:
     if not isinstance(tensor, SparseTensor):
-        raise RuntimeError(f"Concatenating sparse tensors, but a dense tensor was found at position {number}.")
+        kind = f"a tensor in the layout {tensor.layout}" if isinstance(tensor, AnySparse) else "a dense tensor"
+        raise RuntimeError(f"Concatenating sparse tensors, but {kind} was found at position {number}.")
     return tensor
 
 
