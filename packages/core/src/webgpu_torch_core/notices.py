@@ -10,13 +10,11 @@ class Notices:
     """What is said once and was said already, whether it is said again (:func:`torch.set_warn_always`), and how often anything was."""
 
     always = False
-    #: told of :meth:`Tensor.storage`, which is once whatever ``always`` says
-    of_storage = False
     said: set[str] = set()
     count = 0
 
 
-def users_level() -> int:
+def _users_level() -> int:
     """Return the ``stacklevel`` with which a warning of the caller's points at the line that called the library."""
     frame, level = sys._getframe(1), 1
     while frame.f_back is not None and (
@@ -30,12 +28,12 @@ def users_level() -> int:
 def warn(text: str, category: type[Warning] = UserWarning) -> None:
     """Say something about the line that called the library."""
     Notices.count += 1
-    warnings.warn(text, category, stacklevel=users_level())
+    warnings.warn(text, category, stacklevel=_users_level())
 
 
-def warn_once(text: str, category: type[Warning] = UserWarning) -> None:
-    """Say something once in a process."""
-    if text not in Notices.said or Notices.always:
+def warn_once(text: str, category: type[Warning] = UserWarning, *, repeats: bool = True) -> None:
+    """Say something once in a process; ``repeats``: every time where :func:`torch.set_warn_always` asks for it."""
+    if text not in Notices.said or (repeats and Notices.always):
         Notices.said.add(text)
         warn(text, category)
 

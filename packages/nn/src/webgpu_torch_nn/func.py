@@ -58,6 +58,20 @@ def _stacked(tensors: list[Tensor], name: str) -> Tensor:
     return result.detach().requires_grad_() if tensors[0].requires_grad else result
 
 
+def _require_alike(models: Sequence[Module], function: str) -> None:
+    """Raise in a function's name where there are no models, or they differ in class or mode.
+
+    Raises:
+        RuntimeError: that is so.
+    """
+    if not models:
+        raise RuntimeError(f"{function}: Expected at least one model, got 0.")
+    if len({each.training for each in models}) > 1:
+        raise RuntimeError(f"{function}: Expected all models to have the same training/eval mode.")
+    if len({type(each) for each in models}) > 1:
+        raise RuntimeError(f"{function}: Expected all models to be of the same class.")
+
+
 def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return the parameters and the buffers of models of one class, each stacked along a new first dimension.
 
@@ -65,12 +79,7 @@ def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor
         RuntimeError: there are no models, or they differ in class, mode or which tensors require gradients.
     """
     models = list(models)
-    if not models:
-        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
-    if len({each.training for each in models}) > 1:
-        raise RuntimeError("stack_module_state: Expected all models to have the same training/eval mode.")
-    if len({type(each) for each in models}) > 1:
-        raise RuntimeError("stack_module_state: Expected all models to be of the same class.")
+    _require_alike(models, "stack_module_state")
     found: list[dict[str, Tensor]] = []
     for kind in ("named_parameters", "named_buffers"):
         states = [dict(getattr(each, kind)()) for each in models]

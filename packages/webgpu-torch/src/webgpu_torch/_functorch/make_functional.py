@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from webgpu_torch_core import Tensor, stack
 from webgpu_torch_nn import Module
+from webgpu_torch_nn.func import _require_alike
 
 from ..func import functional_call
 
@@ -96,12 +97,7 @@ def combine_state_for_ensemble(models: Sequence[Module]) -> tuple[FunctionalModu
     Raises:
         RuntimeError: no modules, some in training and some not, or modules of several classes.
     """
-    if not models:
-        raise RuntimeError("combine_state_for_ensemble: Expected at least one model, got 0.")
-    if len({each.training for each in models}) > 1:
-        raise RuntimeError("combine_state_for_ensemble: Expected all models to have the same training/eval mode.")
-    if len({type(each) for each in models}) > 1:
-        raise RuntimeError("combine_state_for_ensemble: Expected all models to be of the same class.")
+    _require_alike(models, "combine_state_for_ensemble")
     functions, params, buffers = zip(*map(make_functional_with_buffers, models), strict=True)
     return functions[0], _stacked(params), _stacked(buffers)
 

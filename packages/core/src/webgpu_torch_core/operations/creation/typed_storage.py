@@ -20,7 +20,7 @@ from ...ir.dtypes import (
     int64,
     uint8,
 )  # fmt: skip
-from ...notices import Notices, warn
+from ...notices import warn_once
 from ...record.context import default_float
 from ...record.devices import canonical_device, device
 from ...tensors.tensor import Tensor
@@ -379,13 +379,12 @@ for _name, _kind in _CASTS.items():
 
 def _storage(self: Tensor) -> TypedStorage:
     """Return the memory that the tensor and its views share, as a row of elements."""
-    if not Notices.of_storage:
-        Notices.of_storage = True
-        warn(
-            "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. This should "
-            "only matter to you if you are using storages directly.  To access UntypedStorage directly, use tensor.untyped_storage() "
-            "instead of tensor.storage()"
-        )
+    warn_once(
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage will be the only storage class. This should "
+        "only matter to you if you are using storages directly.  To access UntypedStorage directly, use tensor.untyped_storage() "
+        "instead of tensor.storage()",
+        repeats=False,
+    )
     return TypedStorage.of_tensor(self)
 
 
