@@ -230,6 +230,8 @@ def needed(folder: str) -> list[str]:
     return sorted(found)
 
 
+# The parts of which others are made are installed by themselves above.
+@pytest.mark.slow_on("core", "backend-cpu", "nn", "webgpu-torch", "tools")
 @pytest.mark.parametrize("folder", LAYERS)
 def test_every_wheel_is_enough_for_itself(folder, installed):
     """Installed with what it declares and nothing else, each distribution imports, all of its modules."""

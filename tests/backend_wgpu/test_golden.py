@@ -6,12 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 RECORD = Path(__file__).parent / "golden" / "record.py"
 
 
-def test_every_kernel_is_as_recorded() -> None:
+@pytest.mark.slow_on("default", "llvmpipe")
+@pytest.mark.parametrize("profile", ["discrete", "default", "compatibility", "llvmpipe"])
+def test_every_kernel_is_as_recorded(profile: str) -> None:
     # In a process of its own: the recording takes the place of the WebGPU backend.
-    found = subprocess.run([sys.executable, str(RECORD)], capture_output=True, text=True, check=False)
+    found = subprocess.run([sys.executable, str(RECORD), profile], capture_output=True, text=True, check=False)
     assert found.returncode == 0, (
         f"kernels differ from tests/backend_wgpu/golden; if that is meant, record them anew by `{RECORD} --write`\n"
         f"{found.stdout[-20000:]}{found.stderr[-5000:]}"

@@ -1,7 +1,8 @@
 """The kernels that a set of programs produces on several adapters, kept to be compared with.
 
-    python tests/backend_wgpu/golden/record.py            print what differs from the record
-    python tests/backend_wgpu/golden/record.py --write    make the record anew
+    python tests/backend_wgpu/golden/record.py                print what differs from the record
+    python tests/backend_wgpu/golden/record.py PROFILE ...    the same for these adapters only
+    python tests/backend_wgpu/golden/record.py --write        make the record anew
 
 A change that claims to leave every kernel as it is proves it by the first; one that changes them shows there how.
 ``index.txt`` names each program's kernels in order, ``sources.xz`` holds the WGSL, each text once.
@@ -13,7 +14,7 @@ import difflib
 import hashlib
 import lzma
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +90,11 @@ def digest(source: str) -> str:
     return hashlib.sha256(source.encode()).hexdigest()[:16]
 
 
-def recorded() -> tuple[list[str], dict[str, str]]:
-    """Return the lines of the index and the texts by hash, as generated now."""
+def recorded(profiles: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the lines of the index and the texts by hash for the adapters of some profiles, as generated now."""
     lines: list[str] = []
     sources: dict[str, str] = {}
-    for profile in PROFILES:
+    for profile in profiles:
         for program, found, broken in programs(profile):
             lines.append(f"# {profile} {program}")
             lines += [f"broken: {each}" for each in broken]
@@ -104,10 +105,15 @@ def recorded() -> tuple[list[str], dict[str, str]]:
     return lines, sources
 
 
-def kept() -> tuple[list[str], dict[str, str]]:
-    """Return the lines of the index and the texts by hash, as recorded."""
+def kept(profiles: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the lines of the index for the adapters of some profiles and all texts by hash, as recorded."""
     texts = lzma.decompress(SOURCES.read_bytes()).decode().split(_SEPARATOR)[1:]
-    return INDEX.read_text().splitlines(), {digest(text): text for text in texts}
+    lines, profile = [], ""
+    for line in INDEX.read_text().splitlines():
+        profile = line.split()[1] if line.startswith("# ") else profile
+        if profile in profiles:
+            lines.append(line)
+    return lines, {digest(text): text for text in texts}
 
 
 def write(lines: list[str], sources: dict[str, str]) -> None:
@@ -141,12 +147,16 @@ def differences(
 
 def main() -> int:
     """Print the differences, or write the record anew."""
-    found = recorded()
-    if "--write" in sys.argv[1:]:
+    if sys.argv[1:] == ["--write"]:
+        found = recorded(list(PROFILES))
         write(*found)
         print(f"{len(found[0])} lines, {len(found[1])} texts, {SOURCES.stat().st_size} bytes compressed")
         return 0
-    lines = list(differences(kept(), found))
+    profiles = sys.argv[1:] or list(PROFILES)
+    unknown = [each for each in profiles if each not in PROFILES]
+    if unknown:
+        sys.exit(f"there is no profile {unknown[0]!r}; there are {', '.join(PROFILES)}")
+    lines = list(differences(kept(profiles), recorded(profiles)))
     print("\n".join(lines) or "every kernel is as recorded")
     return 1 if lines else 0
 
