@@ -6,8 +6,10 @@ import gc
 import os
 import re
 import signal
+import sys
 import zlib
 from collections import defaultdict
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -62,10 +64,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Take what a finished file left behind out of the cycle collector's way, too."""
+    """Take what a finished file left behind out of the cycle collector's way, too; the next begins as users' programs do."""
     if nextitem is None or nextitem.path != item.path:
+        if "webgpu_torch_core" in sys.modules:
+            from webgpu_torch_core import overrides
+
+            overrides.forget_classes()
         gc.collect()
         gc.freeze()
+
+
+@pytest.fixture
+def no_overriding_classes() -> Iterator[None]:
+    """Find and leave the library as users' programs begin: no class has overridden anything yet, and no mode is open."""
+    from webgpu_torch_core import overrides
+
+    overrides.forget_classes()
+    yield
+    assert not overrides.mode_stack()
+    overrides.forget_classes()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

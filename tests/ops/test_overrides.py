@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -20,18 +20,7 @@ from webgpu_torch_core.dispatch import overridden_members
 BOTH = pytest.mark.parametrize("lib", [torch, facade], ids=["torch", "ours"])
 
 
-def _forget() -> None:
-    core_overrides._lasting = False
-    core_overrides.count_modes(0)
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    """Find and leave the library as if no class had ever overridden anything, as users' programs begin."""
-    _forget()
-    yield
-    assert not core_overrides.mode_stack()
-    _forget()
+pytestmark = pytest.mark.usefixtures("no_overriding_classes")
 
 
 def logging_class(lib: Any, log: list[Any]) -> Any:
@@ -122,7 +111,7 @@ FIRST: dict[str, Callable[[Any, Any], Any]] = {
 def test_classes_are_asked_once_there_is_an_object_of_one(defined: int, first: str) -> None:
     logs: list[list[Any]] = [[], []]
     for lib, log in zip((torch, facade), logs, strict=True):
-        _forget()
+        core_overrides.forget_classes()
         kinds = [logging_class(lib, log) for _ in range(defined)]
         # Nothing is looked for on behalf of classes alone, whatever libraries define.
         assert not core_overrides._active

@@ -6,14 +6,13 @@ import copy
 import io
 import pickle
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 import webgpu_torch as facade
-from webgpu_torch_core import overrides
 
 
 class TheirSub(torch.Tensor):
@@ -92,13 +91,6 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
     "back": lambda t, c: (type(c.Sub([1.0]).as_subclass(t.Tensor)).__name__, c.Sub([1.0]).as_subclass(c.Made).shape),
     "named results": lambda t, c: (t.ones(2, 2).max(0), t.linalg.qr(t.eye(2)), t.tensor([3, 1]).sort()),
 }  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _as_before() -> Iterator[None]:
-    yield
-    overrides._lasting = False
-    overrides.count_modes(0)
 
 
 def outcome(lib: Any, name: str) -> str:

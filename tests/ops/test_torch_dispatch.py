@@ -22,16 +22,8 @@ from webgpu_torch.utils._python_dispatch import (
     transform_subclass,
 )
 from webgpu_torch.utils._pytree import tree_map
-from webgpu_torch_core import overrides
-from webgpu_torch_core.dispatch.torch_dispatch import Dispatching
 
-
-@pytest.fixture(autouse=True)
-def _as_before():
-    """Leave the library as if no class had ever answered anything: other tests are to run as users' programs do."""
-    yield
-    overrides._lasting = Dispatching.lasting = Dispatching.active = False
-    overrides.count_modes(0)
+pytestmark = pytest.mark.usefixtures("no_overriding_classes")
 
 
 class Wrapper(torch.Tensor):

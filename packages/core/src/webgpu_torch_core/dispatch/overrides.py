@@ -221,6 +221,15 @@ def notice_class(kind: type) -> None:
             _notify(True)
 
 
+def forget_classes() -> None:
+    """Look for nothing any more on behalf of classes of which there were objects; tests begin as programs do."""
+    global _lasting
+    with _lock:
+        _lasting = Dispatching.lasting = False
+        Dispatching.active = Dispatching.modes > 0
+    count_modes(0)
+
+
 def count_modes(step: int) -> None:
     global _active, _open_modes
     with _lock:
