@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
 import shlex
@@ -38,6 +39,7 @@ def code_of(page: str, language: str) -> list[str]:
 @pytest.fixture
 def declarations() -> Iterator[None]:
     """Forget what a page declares, so that other tests see the library as it is."""
+    importlib.import_module("webgpu_torch._ops")  # which gives tensors methods of its own, for good
     operations, attributes = dict(OPERATIONS), dict(vars(Tensor))
     yield
     OPERATIONS.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.files.host_tensors import brief
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.record.devices import synchronize
 from webgpu_torch_nn import Linear, Module, init
 
@@ -306,7 +306,7 @@ class PreTrainedModel(Module):
     ) -> None:  # fmt: skip
         """Put weights that fit into the model, and encode those that are to be."""
         if drawn:
-            warnings.warn(f"{folder} has no {', '.join(drawn)}: drawn anew, to be trained", stacklevel=5)
+            warn(f"{folder} has no {', '.join(drawn)}: drawn anew, to be trained")
             weights.update({key: self._drawn(wanted[key], weights) for key in drawn})
         if quantize is not None:
             weights = encode_linears(self, weights, quantize, device, self.active_ties())

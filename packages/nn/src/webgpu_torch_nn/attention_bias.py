@@ -5,13 +5,13 @@ Nothing imports this by itself: a class that answers operations makes every call
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from enum import IntEnum, auto
 from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 
 from webgpu_torch_nn.functional import scaled_dot_product_attention
 
@@ -46,9 +46,7 @@ class CausalBias(Tensor):
         made: Any = torch.zeros(()).expand(int(variant), seq_len_q, seq_len_kv).as_subclass(cls)
         made.variant, made.seq_len_q, made.seq_len_kv = variant, seq_len_q, seq_len_kv
         if seq_len_q > seq_len_kv and variant is CausalVariant.LOWER_RIGHT:
-            warnings.warn(
-                "Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!", stacklevel=3
-            )
+            warn("Lower right causal bias will produce NaNs in the output when seq_len_q > seq_len_kv!")
         return made
 
     def __init__(self, variant: CausalVariant, seq_len_q: int, seq_len_kv: int) -> None:

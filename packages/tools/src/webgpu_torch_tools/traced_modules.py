@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -18,6 +17,7 @@ import webgpu_torch as torch
 from webgpu_torch.jit import ScriptFunction, ScriptModule, TracerWarning, _tracing
 from webgpu_torch.utils._pytree import tree_leaves
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 from webgpu_torch_nn import Module
 
 from .export.archive import load as load_program
@@ -46,11 +46,10 @@ class _ByExample(Tracing):
 
     def _refuse_values(self, name: str, known: bool) -> None:
         if known:
-            warnings.warn(
+            warn(
                 f"{name} of a tensor gives Python a value that depends on inputs: the trace has it as a constant, and might not "
                 "generalize to other inputs",
                 TracerWarning,
-                stacklevel=5,
             )
 
     def _refuse_sizes(self, what: str) -> None:
@@ -236,7 +235,7 @@ def _check_outputs(result: Value, strict: bool) -> None:
         )
         if isinstance(result, dict):
             raise RuntimeError(text)
-        warnings.warn(text, TracerWarning, stacklevel=4)
+        warn(text, TracerWarning)
     if not all(isinstance(each, Tensor) for each in tree_leaves(result)):
         raise RuntimeError(
             "Only tensors, lists, tuples of tensors, or dictionary of tensors can be output from traced functions"
@@ -273,9 +272,8 @@ def trace(
     """
     del optimize, _force_outplace, _module_class, _compilation_unit, _store_inputs
     if isinstance(func, TopLevelTracedModule | TracedFunction):
-        warnings.warn(
+        warn(
             "The input to trace is already a ScriptModule, tracing it is a no-op. Returning the object as is.",
-            stacklevel=2,
         )
         return func
     args, kwargs = _examples(example_inputs, example_kwarg_inputs)
@@ -314,7 +312,7 @@ def _check(made: Module, module: Module, calls: list[tuple[Value, Value]], toler
                 for name, buffer in module.named_buffers():
                     buffer.copy_(saved[name])
             for problem in _differences(results[0], results[1], tolerance):
-                warnings.warn(problem, TracerWarning, stacklevel=3)
+                warn(problem, TracerWarning)
 
 
 def _as_tuple(value: Value) -> tuple[Value, ...]:

@@ -6,10 +6,9 @@ Results here are the same run after run, and float32 products are computed in fl
 from __future__ import annotations
 
 import os
-import warnings
 from typing import Any
 
-from ..notices import Notices
+from ..notices import Notices, warn
 from ..operations.creation.typed_storage import TypedStorage
 from ..operations.creation.untyped_storage import UntypedStorage
 from ..operations.elementwise.call import use_default_float
@@ -79,10 +78,9 @@ def set_float32_matmul_precision(precision: str) -> None:
     if not isinstance(precision, str):
         raise RuntimeError(f"set_float32_matmul_precision expects a str, but got {type(precision).__name__}")
     if precision not in ("highest", "high", "medium"):
-        warnings.warn(
+        warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the current setFloat32MatmulPrecision call has no "
             "effect.",
-            stacklevel=2,
         )
         return
     _Settings.precision = precision
@@ -209,10 +207,9 @@ def set_default_tensor_type(t: Any, /) -> None:
         TypeError: no such type, or not one of floats.
     """
 
-    warnings.warn(
+    warn(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
         "torch.set_default_device() as alternatives.",
-        stacklevel=2,
     )
     name = t.rpartition(".")[2] if isinstance(t, str) else getattr(t, "__name__", "")
     kind = typed_tensors.TYPES.get(name)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
+from ..notices import warn
 from ..record.node import Node, anomaly
 
 
@@ -19,10 +19,9 @@ class detect_anomaly:
         self.prev = anomaly.enabled
         self.check_nan = check_nan
         self.prev_check_nan = anomaly.check_nan
-        warnings.warn(
+        warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime and should only be enabled for "
             "debugging.",
-            stacklevel=2,
         )
 
     def __enter__(self) -> None:
@@ -82,4 +81,4 @@ def _tell(what: str, did: str, node: Node) -> None:
         text = f"{what} No forward pass information available. Enable detect anomaly during forward pass for more information."
     else:
         text = f"{what} Traceback of forward call that {did}:\n{''.join(lines)}"
-    warnings.warn(text, stacklevel=5)
+    warn(text)

@@ -6,10 +6,10 @@ Chen, Xu, Zhang, Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Callable, Generator
 from typing import Any
 
+from ..notices import warn
 from ..operations.random.generator import default_generator
 from ..record.devices import canonical_device
 from ..record.grad_mode import enable_grad, no_grad, recording
@@ -51,10 +51,9 @@ def checkpoint(
     """
     del debug, early_stop
     if use_reentrant is None:
-        warnings.warn(
+        warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
             "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True.",
-            stacklevel=2,
         )
         use_reentrant = True
     preserve = bool(kwargs.pop("preserve_rng_state", True))
@@ -74,7 +73,7 @@ def checkpoint(
 def check_backward_validity(inputs: Any) -> None:
     """Warn where no tensor among the arguments requires a gradient."""
     if recording.enabled and not any(getattr(each, "requires_grad", False) for each in inputs):
-        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=3)
+        warn("None of the inputs have requires_grad=True. Gradients will be None")
 
 
 class RandomState:
@@ -262,11 +261,10 @@ def checkpoint_sequential(
         ValueError: unknown keyword arguments.
     """
     if use_reentrant is None:
-        warnings.warn(
+        warn(
             "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. "
             "use_reentrant=False is recommended, but if you need to preserve the current default behavior, you can pass "
             "use_reentrant=True.",
-            stacklevel=2,
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)

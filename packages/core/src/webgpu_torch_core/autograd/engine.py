@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..dispatch.registry import OPERATIONS
-from ..notices import warn_once
+from ..notices import warn, warn_once
 from ..operations.in_place.writing import summed
 from ..operations.indexing.parts import place_of_part
 from ..record.grad_mode import recording
@@ -300,9 +299,7 @@ def backward(
         RuntimeError: a tensor has no gradient, is not a scalar and got no gradient of its own, or its graph was freed.
     """
     if grad_variables is not None:
-        warnings.warn(
-            "`grad_variables` is deprecated. Use `grad_tensors` instead.", category=FutureWarning, stacklevel=2
-        )
+        warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", category=FutureWarning)
         if grad_tensors is not None:
             raise RuntimeError(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both passed to `backward()`. Please only use "
@@ -362,11 +359,10 @@ def grad(
             "Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False."
         )
     if not only_inputs:
-        warnings.warn(
+        warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other "
             "parts of the graph, please use torch.autograd.backward.",
             FutureWarning,
-            stacklevel=2,
         )
     keep = create_graph if retain_graph is None else retain_graph
     inputs = _checked_inputs(inputs, "grad")

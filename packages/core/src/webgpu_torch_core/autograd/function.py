@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+from ..notices import warn
 from ..operations.creation.factories import zeros
 from ..operations.in_place.writing import converted
 from ..operations.reduction.reductions import sum_to_size
@@ -74,7 +74,7 @@ class FunctionContext:
     @property
     def saved_variables(self) -> tuple[Tensor | None, ...]:
         """An older name of :attr:`saved_tensors`."""
-        warnings.warn("'saved_variables' is deprecated; use 'saved_tensors'", category=DeprecationWarning, stacklevel=2)
+        warn("'saved_variables' is deprecated; use 'saved_tensors'", category=DeprecationWarning)
         return self.saved_tensors
 
     def mark_non_differentiable(self, *args: Any) -> None:
@@ -237,12 +237,11 @@ class Function:
     over_batches: Callable[[type[Function], tuple[Any, ...]], Any]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        warnings.warn(
+        warn(
             f"{type(self)} should not be instantiated. Methods on autograd functions are all static, so you should invoke "
             "them on the class itself. Instantiating an autograd function will raise an error in a future version of "
             "PyTorch.",
             DeprecationWarning,
-            stacklevel=2,
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

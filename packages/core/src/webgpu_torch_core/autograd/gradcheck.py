@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..dispatch.registry import OPERATIONS
+from ..notices import warn
 from ..operations.complex.views import view_as_real
 from ..operations.creation.ranges import eye
 from ..record.grad_mode import enable_grad
@@ -150,10 +150,9 @@ def _check_inputs(inputs: Sequence[Any]) -> None:
             continue
         found = True
         if each.dtype.name != "float64":
-            warnings.warn(
+            warn(
                 f"Input #{number} requires gradient and is not a double precision floating point or complex. This check will "
                 "likely fail if all the inputs are not of double precision floating point or complex. ",
-                stacklevel=3,
             )
         if any(stride == 0 and size > 1 for stride, size in zip(each.stride(), each.shape, strict=True)):
             raise RuntimeError(

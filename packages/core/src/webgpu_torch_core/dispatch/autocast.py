@@ -6,14 +6,13 @@ region's type, functions that need range or digits in float32, some of several o
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 from ..backend.plugins import KNOWN_BACKENDS, registry
 from ..ir.dtypes import dtype, float32, float64, promote_types
-from ..notices import warn_once
+from ..notices import warn, warn_once
 from ..record.context import context
 from ..tensors.tensor import Tensor
 
@@ -187,17 +186,14 @@ class autocast:
             )
         self.fast_dtype = autocast_type(device_type) if dtype is None else dtype
         if enabled and not usable and device_type != "meta":
-            warnings.warn(
-                f"User provided device_type of '{device_type}', but it is not available. Disabling", stacklevel=2
-            )
+            warn(f"User provided device_type of '{device_type}', but it is not available. Disabling")
             enabled = False
         supported = registry.facts(device_type).autocast_types
         if enabled and self.fast_dtype not in supported:
             names = " and ".join(map(repr, sorted(supported, key=lambda each: each.name, reverse=True))) or "none"
-            warnings.warn(
+            warn(
                 f"In {device_type} autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. "
                 f"It supports {names}.",
-                stacklevel=2,
             )
             enabled = False
         self._enabled = enabled

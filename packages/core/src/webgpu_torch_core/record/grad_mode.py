@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from ..notices import warn
 from ..record.context import context
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -59,12 +59,11 @@ class _Switch:
 
     def __call__(self, function: Decorated) -> Decorated:
         if isinstance(function, type):
-            warnings.warn(
+            warn(
                 "Decorating classes is deprecated and will be disabled in future versions. You should only decorate functions "
                 "or methods. To preserve the current behavior of class decoration, you can directly decorate the `__init__` "
                 "method and nothing else.",
                 FutureWarning,
-                stacklevel=2,
             )
         code = getattr(function, "__code__", None)
         if code is not None and code.co_flags & _GENERATOR:

@@ -15,11 +15,11 @@ from __future__ import annotations
 import functools
 import random
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 from ..bounded import Bounded
+from ..notices import warn
 from ..record.context import context
 from ..record.devices import MetaEngine, engines, flush
 from .guards import Description, Same, World, ambient
@@ -154,10 +154,9 @@ class CompiledFunction:
     def _warn(self, reason: str) -> None:
         if not self.warned:
             self.warned = True
-            warnings.warn(
+            warn(
                 f"torch.compile: {getattr(self.function, '__name__', type(self.function).__name__)} cannot be replayed "
                 f"({reason}); it runs uncompiled",
-                stacklevel=4,
             )
 
     def _record(self, call: Call, args: Any, kwargs: Any) -> Any:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime
-import warnings
 from collections.abc import Sequence
 from typing import TypeAlias
 
 import webgpu_torch_core as torch
 from webgpu_torch_core.config import Variable
+from webgpu_torch_core.notices import warn
 
 from ..config import LOCAL_RANK, MASTER_ADDR, MASTER_PORT, RANK, TORCHELASTIC_RUN_ID, WORLD_SIZE
 from .stores import FileStore, HashStore, PrefixStore, Store
@@ -289,7 +289,7 @@ def member(group: object) -> ProcessGroup | None:
 def warn_not_member(name: str) -> None:
     """Say that a collective was called on a group that this process is not in."""
     rank = default_group().rank()
-    warnings.warn(f"Running {name} on global rank {rank} which does not belong to the given group.", stacklevel=3)
+    warn(f"Running {name} on global rank {rank} which does not belong to the given group.")
 
 
 def new_group(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
+from webgpu_torch_core.notices import warn
 
 from . import constraints
 
@@ -70,7 +70,7 @@ class Distribution:
 
     def _warn(self, lack: str) -> None:
         turned_off = "initialize the distribution with `validate_args=False` to turn off validation."
-        warnings.warn(f"{self.__class__} {lack} {turned_off}", stacklevel=4)
+        warn(f"{self.__class__} {lack} {turned_off}")
 
     @property
     def batch_shape(self) -> Size:
@@ -117,9 +117,7 @@ class Distribution:
 
     def sample_n(self, n: int) -> Tensor:
         """Return ``sample((n,))``; deprecated."""
-        warnings.warn(
-            "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", category=FutureWarning, stacklevel=2
-        )
+        warn("`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", category=FutureWarning)
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 
 from .bernoulli import Bernoulli
 from .categorical import Categorical
@@ -57,11 +57,10 @@ def _nearest(p: type, q: type) -> Callable[[Any, Any], Tensor] | None:
     if first is None or second is None:
         return None
     if _FORMULAS[first] is not _FORMULAS[second]:
-        warnings.warn(
+        warn(
             f"Ambiguous kl_divergence({p.__name__}, {q.__name__}). "
             f"Please register_kl({first[0].__name__}, {second[1].__name__})",
             RuntimeWarning,
-            stacklevel=3,
         )
     return _FORMULAS[first]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor, linalg
+from webgpu_torch_core.notices import warn
 
 from . import constraints
 from .exp_family import ExponentialFamily
@@ -64,9 +64,8 @@ class Wishart(Parametric, ExponentialFamily):
             raise ValueError(f"Value of df={df} expected to be greater than ndim - 1 = {size - 1}.")
         self.__dict__[name] = matrix.expand((*batch_shape, -1, -1))
         if (self.df < size).any():
-            warnings.warn(
+            warn(
                 "Low df values detected. Singular samples are highly likely to occur for ndim - 1 < df < ndim.",
-                stacklevel=2,
             )
         super().__init__(batch_shape, matrix.shape[-2:], validate_args=validate_args)
         self._unbroadcasted_scale_tril = factored(name, matrix)
@@ -138,7 +137,7 @@ class Wishart(Parametric, ExponentialFamily):
             if not anew.any():
                 break
             if attempt == 1:
-                warnings.warn("Singular sample detected.", stacklevel=2)
+                warn("Singular sample detected.")
             drawn = self._drawn((int(anew.sum()),))
             sample = sample.clone()
             sample[anew] = drawn

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.overrides import publish
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.outputs import into
 
 
@@ -29,10 +29,9 @@ def range(start: float = 0, end: float | None = None, step: float = 1, **options
     Raises:
         RuntimeError: a step of zero, or one that leads away from ``end``.
     """
-    warnings.warn(
+    warn(
         "torch.range is deprecated and will be removed in a future release because its behavior is inconsistent with "
         "Python's range builtin. Instead, use torch.arange, which produces values in [start, end).",
-        stacklevel=2,
     )
     if end is None:
         raise TypeError("range() missing required argument 'end'")

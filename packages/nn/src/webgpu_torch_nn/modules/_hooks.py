@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.record.changes import Hooks, hooks_of_all
 
 from webgpu_torch_nn.modules._attributes import ModuleAttributes
@@ -230,10 +230,9 @@ class HookMixin(ModuleAttributes):
             raise
         if backward_hook is not None:
             if not isinstance(result, (Tensor, tuple)):
-                warnings.warn(
+                warn(
                     "For backward hooks to be called, module output should be a Tensor or a tuple of Tensors but "
                     f"received {type(result)}",
-                    stacklevel=3,
                 )
             result = backward_hook.setup_output_hook(result)
         hooks = self._backward_hooks_of_form(False)
@@ -294,8 +293,7 @@ class HookMixin(ModuleAttributes):
             try:
                 self._call_forward_hook(identifier, hook, args, kwargs, None)
             except Exception as error:
-                warnings.warn(
+                warn(
                     "module forward hook with ``always_call=True`` raised an exception that was silenced as another "
                     f"error was raised in forward: {error}",
-                    stacklevel=4,
                 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 
 from webgpu_torch_nn import functional as F
 from webgpu_torch_nn import init as initialisers
@@ -245,10 +245,9 @@ class Hardtanh(Module):
         super().__init__()
         for old in ("min", "max"):
             if (min_value if old == "min" else max_value) is not None:
-                warnings.warn(
+                warn(
                     f"keyword argument `{old}_value` is deprecated and renamed to `{old}_val`",
                     FutureWarning,
-                    stacklevel=2,
                 )
         min_val = min_val if min_value is None else min_value
         max_val = max_val if max_value is None else max_value

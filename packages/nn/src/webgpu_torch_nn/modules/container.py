@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.record.devices import hand_over
 
 from webgpu_torch_nn.modules._conversion import typename
@@ -30,11 +30,10 @@ class Container(Module):
     """Modules by name; every module is one now."""
 
     def __init__(self, **kwargs: Module) -> None:
-        warnings.warn(
+        warn(
             "`nn.Container` is deprecated. All of its functionality is now implemented in `nn.Module`. Subclass that "
             "instead.",
             FutureWarning,
-            stacklevel=2,
         )
         super().__init__()
         for name, module in kwargs.items():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from copy import deepcopy
@@ -13,6 +12,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.backend import profiling
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.record.changes import Hooks, changed
 from webgpu_torch_core.record.devices import flush, host_device
 from webgpu_torch_core.replay.numbers import is_number
@@ -411,7 +411,7 @@ class Optimizer:
             duplicated |= id(parameter) in seen
             seen.add(id(parameter))
         if duplicated:
-            warnings.warn("optimizer contains a parameter group with duplicate parameters", stacklevel=4)
+            warn("optimizer contains a parameter group with duplicate parameters")
 
     def _check_against_other_groups(self, param_group: dict[str, Any]) -> None:
         own = {id(parameter) for parameter in param_group["params"]}

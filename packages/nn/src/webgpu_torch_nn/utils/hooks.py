@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -11,6 +10,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 
 
 class RemovableHandle:
@@ -114,10 +114,9 @@ class BackwardHook:
         self.grad_outputs = grads
         if not self.input_positions:
             # Nothing before this module is differentiable, so the input side will never be called.
-            warnings.warn(
+            warn(
                 "Full backward hook is firing when gradients are computed with respect to module outputs since no "
                 "inputs require gradients.",
-                stacklevel=3,
             )
             for hook in self.hooks:
                 if hook(self.module, (None,) * self.input_count, grads) is not None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 
 if TYPE_CHECKING:
     from webgpu_torch_nn.modules.module import Module
@@ -136,11 +136,10 @@ def functional_call(
         RuntimeError: with ``strict``, names are missing or unknown.
         ValueError: tied names have different values.
     """
-    warnings.warn(
+    warn(
         "`torch.nn.utils.stateless.functional_call` is deprecated as of PyTorch 2.0 and will be removed in a future "
         "version of PyTorch. Please use `torch.func.functional_call` instead which is a drop-in replacement.",
         FutureWarning,
-        stacklevel=2,
     )
     return _call_with(module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict)
 

@@ -9,7 +9,6 @@ import functools
 import inspect
 import math
 import types
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType, ModuleType
@@ -18,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import webgpu_torch as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.overrides import count_modes
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.tensors import pytree
 from webgpu_torch_nn import Module, Parameter
 
@@ -329,7 +329,7 @@ class Tracer(TracerBase):
             elif isinstance(value, base_types) and not isinstance(value, Tensor):
                 self.create_proxy("call_function", torch._assert, (made == value, text), {})
             else:
-                warnings.warn(f"no check that the input {name} is what the function was traced with", stacklevel=2)
+                warn(f"no check that the input {name} is what the function was traced with")
             return value
 
         return pytree.tree_map(given, concrete_args[name])

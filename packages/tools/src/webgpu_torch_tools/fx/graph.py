@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
-import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from webgpu_torch_core.notices import warn
 from webgpu_torch_nn import Module
 
 from .codegen import CodeGen as CodeGen
@@ -147,11 +147,10 @@ class Graph:
     def get_attr(self, qualified_name: str, type_expr: object | None = None) -> Node:
         """Make a node that reads an attribute of the module by its path."""
         if self.owning_module is not None and not _has(self.owning_module, qualified_name):
-            warnings.warn(
+            warn(
                 f"Attempted to insert a get_attr Node with no underlying reference in the owning GraphModule: {qualified_name}! "
                 "Call GraphModule.add_submodule to add the necessary submodule, GraphModule.add_parameter to add the necessary "
                 "Parameter, or nn.Module.register_buffer to add the necessary buffer",
-                stacklevel=2,
             )
         return self.create_node("get_attr", qualified_name, type_expr=type_expr)
 
@@ -161,10 +160,9 @@ class Graph:
     ) -> Node:  # fmt: skip
         """Make a node that calls a module inside of the module by its path."""
         if self.owning_module is not None and not _has(self.owning_module, module_name):
-            warnings.warn(
+            warn(
                 "Attempted to insert a call_module Node with no underlying reference in the owning GraphModule! Call "
                 "GraphModule.add_submodule to add the necessary submodule",
-                stacklevel=2,
             )
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
@@ -241,7 +239,7 @@ class Graph:
         if to_erase.graph is not self:
             raise RuntimeError(f"Attempting to remove {to_erase} from wrong graph!")
         if to_erase._erased:
-            warnings.warn(f"erase_node({to_erase}) on an already erased node", stacklevel=2)
+            warn(f"erase_node({to_erase}) on an already erased node")
             return
         before, after = to_erase._prev, to_erase._next
         to_erase._remove_from_list()

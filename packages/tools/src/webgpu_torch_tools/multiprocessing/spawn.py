@@ -13,10 +13,11 @@ import sys
 import tempfile
 import time
 import traceback
-import warnings
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
+
+from webgpu_torch_core.notices import warn
 
 PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of Linux's prctl
 #: seconds that a process has to end when it is asked to, before it is made to
@@ -154,7 +155,7 @@ class SpawnContext(ProcessContext):
     """The older name of :class:`ProcessContext`."""
 
     def __init__(self, processes: Sequence[Any], error_files: Sequence[str]) -> None:
-        warnings.warn("SpawnContext is renamed to ProcessContext since 1.4 release.", stacklevel=2)
+        warn("SpawnContext is renamed to ProcessContext since 1.4 release.")
         super().__init__(processes, error_files)
 
 
@@ -214,10 +215,9 @@ def spawn(
     ``start_method`` is ignored with a warning.
     """
     if start_method != "spawn":
-        warnings.warn(
+        warn(
             f"This method only supports start_method=spawn (got: {start_method}).\n"
             "To use a different start_method use:\n\t\t torch.multiprocessing.start_processes(...)",
             FutureWarning,
-            stacklevel=2,
         )
     return start_processes(fn, args, nprocs, join, daemon, start_method="spawn")

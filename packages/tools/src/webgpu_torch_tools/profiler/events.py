@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import enum
-import warnings
 from collections.abc import Iterable
 from typing import Any, NamedTuple
+
+from webgpu_torch_core.notices import warn
 
 
 class DeviceType(enum.Enum):
@@ -47,7 +48,7 @@ def format_time(microseconds: float) -> str:
 
 def _old_name(name: str, new: str) -> Any:
     def read(self: Any) -> Any:
-        warnings.warn(f"`{name}` is deprecated, please use `{new}` instead.", FutureWarning, stacklevel=2)
+        warn(f"`{name}` is deprecated, please use `{new}` instead.", FutureWarning)
         return getattr(self, new)
 
     return property(read, doc=f"PyTorch's old name of ``{new}``.")

@@ -6,11 +6,11 @@ import enum
 import os
 import socket
 import time
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from webgpu_torch_core import webgpu
+from webgpu_torch_core.notices import warn
 
 from . import ranges
 from .events import EventList
@@ -79,7 +79,7 @@ def schedule(
             f"active={active} (need > 0), repeat={repeat} (need >= 0), skip_first={skip_first} (need >= 0)."
         )
     if warmup == 0:
-        warnings.warn("Profiler won't be using warmup, this can skew profiler results", stacklevel=2)
+        warn("Profiler won't be using warmup, this can skew profiler results")
     cycle = wait + warmup + active
 
     def action(step: int) -> ProfilerAction:
@@ -191,7 +191,7 @@ class profile:
         del post_processing_timeout_s
         self.activities = _parse_activities(activities)
         if use_cuda is not None:
-            warnings.warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning, stacklevel=2)
+            warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning)
             (self.activities.add if use_cuda else self.activities.discard)(ProfilerActivity.CUDA)
         if not self.activities:
             raise AssertionError("No valid profiler activities found")
@@ -268,12 +268,12 @@ class profile:
         last = before is ProfilerAction.RECORD_AND_SAVE
         if before in recording and (last or after not in recording):
             if not last and after is not None:
-                warnings.warn(f"Incorrect schedule: RECORD followed by {after.name}", stacklevel=3)
+                warn(f"Incorrect schedule: RECORD followed by {after.name}")
             self.stop_trace()
             if (last or after is None) and self.on_trace_ready is not None:
                 self.on_trace_ready(self)
         if before is ProfilerAction.WARMUP and after is ProfilerAction.NONE:
-            warnings.warn("Incorrect schedule: WARMUP followed by NONE", stacklevel=3)
+            warn("Incorrect schedule: WARMUP followed by NONE")
         if after in recording and (last or before not in recording):
             self.prepare_trace()
             self.start_trace()
@@ -399,8 +399,7 @@ _warned: list[bool] = []
 def _warn_of_clearing() -> None:
     if not _warned:
         _warned.append(True)
-        warnings.warn(
+        warn(
             "Warning: Profiler clears events at the end of each cycle. Only events from the current cycle will be "
             "reported. To keep events across cycles, set acc_events=True.",
-            stacklevel=5,
         )

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import uuid
-import warnings
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from typing import Any
 
 from webgpu_torch_core.backend import plugins, profiling
+from webgpu_torch_core.notices import warn
 
 from .events import EventList, FunctionEventAvg
 from .events import FunctionEvent as FunctionEvent
@@ -51,9 +51,9 @@ def _usable_device(use_device: str) -> str | None:
     if use_device in ("webgpu", *plugins.registry.accelerators()):
         return use_device if plugins.registry.device_count(use_device) else None
     if use_device in ("cuda", "xpu", "hpu", "mtia"):
-        warnings.warn(f"{use_device.upper()} is not available, disabling {use_device.upper()} profiling", stacklevel=4)
+        warn(f"{use_device.upper()} is not available, disabling {use_device.upper()} profiling")
     else:
-        warnings.warn(f"The {use_device} is not a valid device option.", stacklevel=4)
+        warn(f"The {use_device} is not a valid device option.")
     return None
 
 
@@ -104,10 +104,9 @@ class profile:
         if not enabled:
             return
         if use_cuda:
-            warnings.warn(
+            warn(
                 "The attribute `use_cuda` will be deprecated soon, please use ``use_device = 'cuda'`` instead.",
                 FutureWarning,
-                stacklevel=2,
             )
             use_device = "cuda"
         self.use_device = _usable_device(use_device) if use_device is not None else None

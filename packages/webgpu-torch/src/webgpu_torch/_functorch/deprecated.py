@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
+
+from webgpu_torch_core.notices import warn
 
 from .. import func
 from . import make_functional as _make
@@ -19,13 +20,12 @@ def _moved(function: Callable[_Arguments, _Result], now: str = "") -> Callable[_
     def warned(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         name = function.__name__
         instead = now or f"torch.func.{name}"
-        warnings.warn(
+        warn(
             f"We've integrated functorch into PyTorch. As the final step of the integration, `functorch.{name}` is deprecated "
             f"as of PyTorch 2.0 and will be deleted in a future version of PyTorch >= 2.3. Please use `{instead}` "
             "instead; see the PyTorch 2.0 release notes and/or the `torch.func` migration guide for more details "
             "https://pytorch.org/docs/main/func.migrating.html",
             FutureWarning,
-            stacklevel=2,
         )
         return function(*args, **kwargs)
 

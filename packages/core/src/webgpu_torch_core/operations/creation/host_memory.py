@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import warnings
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import BY_NAME, dtype
 from ...ir.layouts import layout
+from ...notices import warn
 from ...record.devices import canonical_device, engine_for, host_device
 from ...record.tape import Value
 from ...tensors.tensor import Storage, Tensor
@@ -77,11 +77,10 @@ def from_numpy(ndarray: Any) -> Tensor:
             "supported. (You can probably work around this by making a copy of your array with array.copy().)"
         )
     if not ndarray.flags.writeable:
-        warnings.warn(
+        warn(
             "The given NumPy array is not writable, and tensors that cannot be written are not supported. Writing to the "
             "tensor writes to the array. You may want to copy the array before.",
             UserWarning,
-            stacklevel=2,
         )
     strides = tuple(stride // itemsize for stride in ndarray.strides)
     if ndarray.size:
@@ -125,10 +124,9 @@ def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, r
     part = view[offset : offset + count * size]
     result = None
     if view.readonly:
-        warnings.warn(
+        warn(
             "The given buffer is not writable, and tensors that cannot be written are not supported: its bytes are copied.",
             UserWarning,
-            stacklevel=2,
         )
     else:
         result = over_memory(part, dtype, (count,), (1,), buffer)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any, SupportsFloat
+
+from webgpu_torch_core.notices import warn
 
 from webgpu_torch_nn.optim.lr_scheduler.scheduler import EPOCH_IS_DEPRECATED, LRScheduler, check_optimizer, set_value
 from webgpu_torch_nn.optim.optimizer import Optimizer
@@ -91,7 +92,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Take a measurement, which is waited for, and lower the rates where it is due."""
         current = float(metrics)
         if epoch is not None:
-            warnings.warn(EPOCH_IS_DEPRECATED, UserWarning, stacklevel=2)
+            warn(EPOCH_IS_DEPRECATED, UserWarning)
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         if self._is_better(current, self.best):
             self.best = current

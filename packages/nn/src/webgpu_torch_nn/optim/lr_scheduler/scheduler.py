@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from collections.abc import Iterable
 from functools import wraps
@@ -10,6 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 
 from webgpu_torch_nn.optim.optimizer import Optimizer
 
@@ -143,7 +143,7 @@ class LRScheduler:
             self._warn_about_order()
         self._step_count += 1
         if epoch is not None:
-            warnings.warn(EPOCH_IS_DEPRECATED, UserWarning, stacklevel=2)
+            warn(EPOCH_IS_DEPRECATED, UserWarning)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
@@ -168,27 +168,24 @@ class LRScheduler:
 
     def _warn_about_order(self) -> None:
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
-            warnings.warn(
+            warn(
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. "
                 "Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`.",
                 UserWarning,
-                stacklevel=3,
             )
         elif not getattr(self.optimizer, "_opt_called", False):
-            warnings.warn(
+            warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
                 "otherwise the first value of the learning rate schedule is skipped.",
                 UserWarning,
-                stacklevel=3,
             )
 
     def _warn_outside_step(self) -> None:
         """Warn a caller of :meth:`get_lr` who should ask for the rates in use."""
         if not self._get_lr_called_within_step:
-            warnings.warn(
+            warn(
                 "To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
                 UserWarning,
-                stacklevel=3,
             )
 
 

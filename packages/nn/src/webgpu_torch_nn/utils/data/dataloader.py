@@ -6,9 +6,10 @@ import itertools
 import multiprocessing
 import multiprocessing.context
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+
+from webgpu_torch_core.notices import warn
 
 from webgpu_torch_nn.utils.data.collate import default_collate, default_convert
 from webgpu_torch_nn.utils.data.dataset import IterableDataset
@@ -172,11 +173,10 @@ class DataLoader:
         affinity: Any = getattr(os, "sched_getaffinity", None)
         processors = len(affinity(0)) if affinity is not None else os.cpu_count()
         if processors is None or self.num_workers > processors:
-            warnings.warn(
+            warn(
                 f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number "
                 f"of worker in current system is {processors}, which is smaller than what this DataLoader is going to "
                 "create. More workers than processors rarely help and may be slower.",
-                stacklevel=3,
             )
 
 

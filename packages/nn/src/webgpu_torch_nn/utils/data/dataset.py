@@ -5,12 +5,12 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.record.devices import host_device
 
 _Sample = TypeVar("_Sample", covariant=True)
@@ -221,7 +221,5 @@ def _counts_of_fractions(fractions: Sequence[int | float], total: int) -> list[i
         counts[index % len(counts)] += 1
     for index, count in enumerate(counts):
         if count == 0:
-            warnings.warn(
-                f"Length of split at index {index} is 0. This might result in an empty dataset.", stacklevel=3
-            )
+            warn(f"Length of split at index {index} is 0. This might result in an empty dataset.")
     return counts

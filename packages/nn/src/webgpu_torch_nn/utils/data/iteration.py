@@ -8,12 +8,12 @@ import select
 import signal
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
 from webgpu_torch_core.backend import profiling
+from webgpu_torch_core.notices import warn
 
 from webgpu_torch_nn.utils.data import transport
 from webgpu_torch_nn.utils.data._seeds import draw_seed
@@ -57,11 +57,10 @@ class _BaseDataLoaderIter:
         self._yielded += 1
         announced = self._announced
         if isinstance(self._dataset, IterableDataset) and announced is not None and self._yielded > announced:
-            warnings.warn(
+            warn(
                 f"Length of IterableDataset {self._dataset} was reported to be {announced} (when accessing "
                 f"len(dataloader)), but {self._yielded} samples have been fetched. Workers that each give the whole "
                 "stream are one cause; see get_worker_info.",
-                stacklevel=2,
             )
         return batch
 
