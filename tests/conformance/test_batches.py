@@ -17,7 +17,16 @@ from webgpu_torch_core.func.rules import RULES
 
 EXAMPLES = 3
 #: what vmap refuses, as PyTorch's does
-REFUSED = ("randomness", "data-dependent", "calling .", "depends on the elements", "not possible because", "memory", "sparse tensors", "torch.sparse_")
+REFUSED = (
+    "randomness",
+    "data-dependent",
+    "calling .",
+    "depends on the elements",
+    "not possible because",
+    "memory",
+    "sparse tensors",
+    "torch.sparse_",
+)
 #: results nobody defined
 UNDEFINED = ("empty", "new_empty", "fractional_max_pool", "multi_head_attention_forward", "put", "index_put")
 QUICK = (

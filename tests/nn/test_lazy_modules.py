@@ -76,7 +76,17 @@ def test_shapes_that_do_not_fit() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["nn", "optim", "optim.lr_scheduler", "utils.data", "distributions.transforms", "nn.parameter"]
+    "module",
+    [
+        "nn",
+        "optim",
+        "optim.lr_scheduler",
+        "utils.data",
+        "nn.parameter",
+        "distributions",
+        "distributions.constraints",
+        "distributions.transforms",
+    ],
 )
 def test_classes_are_related_as_pytorchs(module: str) -> None:
     theirs, mine = operator.attrgetter(module)(torch), operator.attrgetter(module)(ours)

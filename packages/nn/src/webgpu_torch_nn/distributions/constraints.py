@@ -97,67 +97,85 @@ class _Boolean(Constraint):
         return (value == 0) | (value == 1)
 
 
-class _GreaterThan(Constraint):
-    """Numbers above ``lower_bound``."""
-
+class _BoundedBelow(Constraint):
     def __init__(self, lower_bound: Any) -> None:
         self.lower_bound = lower_bound
+
+
+class _BoundedAbove(Constraint):
+    def __init__(self, upper_bound: Any) -> None:
+        self.upper_bound = upper_bound
+
+
+class _Bounded(Constraint):
+    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
+        self.lower_bound = lower_bound
+        self.upper_bound = upper_bound
+
+
+# None of these is another's subclass, in PyTorch either: registries of transforms are asked for exact classes.
+
+
+class _GreaterThan(_BoundedBelow):
+    """Numbers above ``lower_bound``."""
 
     def check(self, value: Tensor) -> Tensor:
         return value > self.lower_bound
 
 
-class _GreaterThanEq(_GreaterThan):
+class _GreaterThanEq(_BoundedBelow):
     """Numbers from ``lower_bound`` on."""
 
     def check(self, value: Tensor) -> Tensor:
         return value >= self.lower_bound
 
 
-class _LessThan(Constraint):
+class _LessThan(_BoundedAbove):
     """Numbers below ``upper_bound``."""
-
-    def __init__(self, upper_bound: Any) -> None:
-        self.upper_bound = upper_bound
 
     def check(self, value: Tensor) -> Tensor:
         return value < self.upper_bound
 
 
-class _Interval(Constraint):
+class _Interval(_Bounded):
     """Numbers from ``lower_bound`` to ``upper_bound``, both included."""
-
-    def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
-        self.lower_bound = lower_bound
-        self.upper_bound = upper_bound
 
     def check(self, value: Tensor) -> Tensor:
         return (value >= self.lower_bound) & (value <= self.upper_bound)
 
 
-class _HalfOpenInterval(_Interval):
+class _HalfOpenInterval(_Bounded):
     """Numbers from ``lower_bound`` to ``upper_bound``, which is not included."""
 
     def check(self, value: Tensor) -> Tensor:
         return (value >= self.lower_bound) & (value < self.upper_bound)
 
 
-class _IntegerInterval(_Interval):
+class _IntegerInterval(_Bounded):
     """Whole numbers from ``lower_bound`` to ``upper_bound``, both included."""
 
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (value % 1 == 0) & super().check(value)
+        return (value % 1 == 0) & (value >= self.lower_bound) & (value <= self.upper_bound)
 
 
-class _IntegerGreaterThan(_GreaterThanEq):
+class _IntegerLessThan(_BoundedAbove):
+    """Whole numbers up to ``upper_bound``."""
+
+    is_discrete = True
+
+    def check(self, value: Tensor) -> Tensor:
+        return (value % 1 == 0) & (value <= self.upper_bound)
+
+
+class _IntegerGreaterThan(_BoundedBelow):
     """Whole numbers from ``lower_bound`` on."""
 
     is_discrete = True
 
     def check(self, value: Tensor) -> Tensor:
-        return (value % 1 == 0) & super().check(value)
+        return (value % 1 == 0) & (value >= self.lower_bound)
 
 
 class _Simplex(Constraint):
@@ -201,20 +219,24 @@ class _LowerTriangular(Constraint):
         return (value.tril() == value).flatten(-2).all(-1)
 
 
-class _LowerCholesky(_LowerTriangular):
+class _LowerCholesky(Constraint):
     """Lower triangular matrices [..., n, n] with a positive diagonal."""
 
+    event_dim = 2
+
     def check(self, value: Tensor) -> Tensor:
-        return super().check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
+        return lower_triangular.check(value) & (value.diagonal(dim1=-2, dim2=-1) > 0).all(-1)
 
 
-class _CorrCholesky(_LowerCholesky):
+class _CorrCholesky(Constraint):
     """Lower triangular matrices [..., n, n] with a positive diagonal and rows of length 1."""
+
+    event_dim = 2
 
     def check(self, value: Tensor) -> Tensor:
         tolerance = torch.finfo(value.dtype).eps * value.shape[-1] * 10
         lengths = value.detach().pow(2).sum(-1).sqrt()
-        return super().check(value) & ((lengths - 1.0).abs() <= tolerance).all(-1)
+        return lower_cholesky.check(value) & ((lengths - 1.0).abs() <= tolerance).all(-1)
 
 
 class _Square(Constraint):

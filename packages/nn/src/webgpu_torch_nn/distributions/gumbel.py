@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import webgpu_torch_core as torch
-from webgpu_torch_core import Size, Tensor
+from webgpu_torch_core import Tensor
 
 from . import constraints
-from .parametric import Parametric
+from .transformed import TransformedDistribution
+from .transforms import AffineTransform, ExpTransform
+from .uniform import Uniform
 from .utils import broadcast_all
 
 EULER = 0.57721566490153286060
 
 
-class Gumbel(Parametric):
+class Gumbel(TransformedDistribution):
     """Numbers of density ``exp(-(z + exp(-z))) / scale``, where ``z = (x - loc) / scale``.
 
     Args:
@@ -27,11 +28,16 @@ class Gumbel(Parametric):
 
     arg_constraints: Any = {"loc": constraints.real, "scale": constraints.positive}
     support: Any = constraints.real
-    has_rsample = True
 
     def __init__(self, loc: Any, scale: Any, validate_args: bool | None = None) -> None:
         self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
+        kind = torch.finfo(self.loc.dtype)
+        # Neither 0 nor 1, whose logarithms would be infinite.
+        ends = [torch.full_like(self.loc, each) for each in (kind.tiny, 1 - kind.eps)]
+        logarithm = ExpTransform().inv
+        negative = AffineTransform(0, -torch.ones_like(self.scale))
+        transforms = [logarithm, negative, logarithm, AffineTransform(loc, -self.scale)]
+        super().__init__(Uniform(*ends, validate_args=validate_args), transforms, validate_args)
 
     @property
     def mean(self) -> Tensor:
@@ -53,30 +59,12 @@ class Gumbel(Parametric):
         """The variance."""
         return self.stddev.pow(2)
 
-    def rsample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
-        """Return random values that are differentiable functions of the parameters."""
-        kind = torch.finfo(self.loc.dtype)
-        drawn = torch.rand(self._extended_shape(sample_shape), dtype=self.loc.dtype, device=self.loc.device)
-        # Neither 0 nor 1, whose logarithms would be infinite.
-        drawn = kind.tiny + drawn * (1 - kind.eps - kind.tiny)
-        return self.loc - self.scale * (-drawn.log()).log()
-
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the density."""
         if self._validate_args:
             self._validate_sample(value)
         distance = (self.loc - value) / self.scale
         return (distance - distance.exp()) - self.scale.log()
-
-    def cdf(self, value: Tensor) -> Tensor:
-        """Return the probability of values up to one."""
-        if self._validate_args:
-            self._validate_sample(value)
-        return torch.exp(-torch.exp((self.loc - value) / self.scale))
-
-    def icdf(self, value: Tensor) -> Tensor:
-        """Return the value up to which the probability is a given one."""
-        return self.loc - self.scale * (-value.log()).log()
 
     def entropy(self) -> Tensor:
         """Return the entropy."""
