@@ -46,14 +46,14 @@ def plain(value: Any) -> Any:
     return value if isinstance(value, (str, int, float, bool, type(None))) else str(type(value).__name__)
 
 
-def _name_operations() -> None:
+def name_operations() -> None:
     """Let torchvision be imported where its extension, which needs CUDA's libraries, is not loaded: two names suffice."""
     import torch
 
     library = torch.library.Library("torchvision", "DEF")
     for name in ("nms", "qnms"):
         library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    _name_operations.kept = library
+    name_operations.kept = library
 
 
 def run(name: str) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def main(names: list[str], results: str, drop_in: bool) -> None:
     if drop_in:
         importlib.import_module("webgpu_torch.as_torch")
     else:
-        _name_operations()
+        name_operations()
     import torch
 
     torch.set_num_threads(1)

@@ -171,6 +171,14 @@ def page(rows: list[dict[str, Any]], summary: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def write_page(jobs: str = "", suites: str = "") -> None:
+    """Write the documentation's page of packages: what jobs gave, and what packages' own tests gave; the other part is kept."""
+    place = ROOT / "docs/packages.md"
+    kept_jobs, _, kept_suites = place.read_text(encoding="utf-8").partition("\n## ")
+    parts = [jobs or kept_jobs, suites or (f"## {kept_suites}" if kept_suites else "")]
+    place.write_text("\n".join(part for part in parts if part), encoding="utf-8")
+
+
 def reason(job: dict[str, Any]) -> str:
     """Return why a job is not equal, in a few words."""
     if "error" not in job:
@@ -206,7 +214,7 @@ def main() -> None:
     )
     print(summary)
     if "--page" in sys.argv:
-        (ROOT / "docs/packages.md").write_text(page(rows, summary), encoding="utf-8")
+        write_page(jobs=page(rows, summary))
 
 
 if __name__ == "__main__":

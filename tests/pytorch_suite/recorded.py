@@ -18,7 +18,13 @@ SAMPLE, SEED = int(os.environ.get("SAMPLE", "0")), os.environ.get("SEED", "0")
 ONLY = os.environ.get("ONLY")
 #: seconds of the processor's time after which a test has failed; what waits has a longer limit of its own
 EACH = float(os.environ.get("EACH", "60"))
+#: the file or folder whose tests run: names are those inside of it
+TARGET = os.environ["TARGET"]
 _outcomes: dict[str, tuple[str, str]] = {}
+
+
+def _name(nodeid: str) -> str:
+    return nodeid.removeprefix(TARGET).lstrip(":/")
 
 
 def _write(**row: object) -> None:
@@ -32,10 +38,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if ONLY:
         with open(ONLY, encoding="utf-8") as file:
             names = set(file.read().splitlines())
-        items[:] = [each for each in items if each.nodeid.partition("::")[2] in names]
+        items[:] = [each for each in items if _name(each.nodeid) in names]
     elif SAMPLE:
         chosen = set(sorted(items, key=lambda each: zlib.crc32(f"{SEED} {each.nodeid}".encode()))[:SAMPLE])
         items[:] = [each for each in items if each in chosen]
+    _write(chosen=[_name(each.nodeid) for each in items])
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    # Where the process ends inside of a test this is all that is known of it.
+    _write(name=_name(nodeid), outcome="failed", error="the process ended")
 
 
 class TookLong(BaseException):
@@ -72,4 +84,4 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         outcome = "skipped"
     _outcomes[report.nodeid] = (outcome, error)
     if report.when == "teardown":
-        _write(name=report.nodeid.partition("::")[2], outcome=outcome, error=error)
+        _write(name=_name(report.nodeid), outcome=outcome, error=error)

@@ -17,8 +17,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -41,64 +43,78 @@ pooling, which neither keeps channels last nor refuses all that PyTorch refuses;
 inside of `torch.func`; processes of data loaders; tests that take longer than their limit. Files that were not collected have no row.
 """
 
+#: what is said of a process that used up its time
+LATE = "took longer than its patience"
 Outcomes = dict[str, tuple[str, str]]
 
 
+@dataclass(frozen=True)
+class Side:
+    """One of the two libraries that tests run over: its interpreter, pytest's plugins, and variables of the environment."""
+
+    python: str
+    plugins: tuple[str, ...]
+    environment: dict[str, str]
+
+
 def outcomes(
-    folder: Path, file: str, sample: int, given: argparse.Namespace, only: list[str] | None = None
+    folder: Path, target: str, sample: int, given: argparse.Namespace, only: list[str] | None = None
 ) -> tuple[Outcomes, str]:
-    """Return (outcome, error) by test, and why the file was not collected, if it was not; of these tests only: with this library."""
-    why = ""
+    """Return (outcome, error) by test, and why the target was not collected, if it was not; of these tests only: with this library."""
+    why, side = "", given.sides[only is not None]
     with tempfile.TemporaryDirectory() as scratch:
-        name = f"{Path(file).stem}-{sample}-{given.seed}-{'pytorch' if only is None else 'ours'}.jsonl"
+        name = f"{given.label or Path(target).stem}-{sample}-{given.seed}-{'pytorch' if only is None else 'ours'}.jsonl"
         place = Path(given.keep or scratch, name)
         if only is not None or not place.exists():
             place.unlink(missing_ok=True)
-            choice = Path(scratch, "only.txt")
-            choice.write_text("\n".join(only or []), encoding="utf-8")
-            chosen = {"SAMPLE": str(sample), "SEED": str(given.seed)} if only is None else {"ONLY": str(choice)}
-            why = _run(
-                folder, file, only is not None, given, {**chosen, "OUTCOMES": str(place), "EACH": str(given.each)}
-            )
-        rows = [json.loads(each) for each in place.read_text(encoding="utf-8").splitlines()] if place.exists() else []
-    lost = [row["error"] for row in rows if row["name"] is None]
-    found = {row["name"]: (row["outcome"], row["error"]) for row in rows if row["name"] is not None}
+            choice = {"SAMPLE": str(sample), "SEED": str(given.seed)} if only is None else _only(only, scratch)
+            why = _run(folder, target, side, given, {"OUTCOMES": str(place), **choice})
+            while why != LATE and (left := _left(place)):
+                why = _run(folder, target, side, given, {"OUTCOMES": str(place), **_only(left, scratch)})
+        rows = _rows(place)
+    lost = [row["error"] for row in rows if row.get("name", "") is None]
+    found = {row["name"]: (row["outcome"], row["error"]) for row in rows if row.get("name")}
     return found, lost[0] if lost else why if not found else ""
 
 
-def _run(folder: Path, file: str, ours: bool, given: argparse.Namespace, asked: dict[str, str]) -> str:
-    """Run a file in a process of its own and return the end of what it says."""
-    plugins = [
-        part for name in (*(("over_drop_in",) if ours else ()), "older_names", "recorded") for part in ("-p", name)
-    ]
-    line = [
-        sys.executable,
-        "-m",
-        "pytest",
-        *plugins,
-        "-p",
-        "no:cacheprovider",
-        "-c",
-        os.devnull,
-        "--rootdir",
-        ".",
-        "--noconftest",
-    ]
-    line += ["-q", "--tb=native", "-W", "ignore", f"--timeout={10 * given.each}", file]
+def _only(names: list[str], scratch: str) -> dict[str, str]:
+    """Return what has these tests run."""
+    place = Path(scratch, "only.txt")
+    place.write_text("\n".join(names), encoding="utf-8")
+    return {"ONLY": str(place)}
+
+
+def _left(place: Path) -> list[str]:
+    """Return the chosen tests that had no turn because the process ended inside of another one; none where that makes no progress."""
+    rows = _rows(place)
+    ran = {row.get("name") for row in rows}
+    choices = [[each for each in row["chosen"] if each not in ran] for row in rows if "chosen" in row]
+    return choices[-1] if choices and "chosen" not in rows[-1] else []
+
+
+def _rows(place: Path) -> list[dict[str, Any]]:
+    return [json.loads(each) for each in place.read_text(encoding="utf-8").splitlines()] if place.exists() else []
+
+
+def _run(folder: Path, target: str, side: Side, given: argparse.Namespace, asked: dict[str, str]) -> str:
+    """Run a file or folder of tests in a process of its own and return the end of what it says."""
+    line = [side.python, "-m", "pytest", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", "."]
+    line += [part for each in (*side.plugins, "recorded") for part in ("-p", each)]
+    line += ["-q", "--tb=native", "-W", "ignore", f"--timeout={10 * given.each}", *given.options, target]
+    path = os.pathsep.join((str(HERE), str(folder), side.environment.get("PYTHONPATH", "")))
     environment = {
-        **os.environ, "PYTHONPATH": os.pathsep.join((str(HERE), str(folder), os.environ.get("PYTHONPATH", ""))), **asked,
-        "TESTS": str(folder), "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu", "OMP_NUM_THREADS": "1",
+        **os.environ, **side.environment, **asked, "PYTHONPATH": path, "TARGET": target, "EACH": str(given.each), "OMP_NUM_THREADS": "1",
     }  # fmt: skip
     try:
         done = subprocess.run(
             line, cwd=folder, env=environment, capture_output=True, text=True, timeout=given.patience, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"took longer than {given.patience} s"
+        return LATE
     return (done.stdout + done.stderr)[-1500:]
 
 
-def counted(folder: Path, file: str, sample: int, given: argparse.Namespace) -> dict[str, object]:
+def counted(folder: Path, file: str, sample: int, given: argparse.Namespace) -> dict[str, Any]:
     """Return a file's row: how many tests PyTorch passes, how many of these pass here, and the commonest errors."""
     reference, reference_why = outcomes(folder, file, sample, given)
     passes = [name for name, (outcome, _) in reference.items() if outcome == "passed"]
@@ -116,11 +132,20 @@ def counted(folder: Path, file: str, sample: int, given: argparse.Namespace) -> 
     }  # fmt: skip
 
 
-def page(rows: list[dict[str, object]], before: str) -> str:
+def printed(label: str, row: dict[str, Any]) -> None:
+    """Print a row."""
+    print(f"{label:34} PyTorch passes {row['reference']}, of these pass here {row['ours']}", flush=True)
+    if row["why"]:
+        print("    " + row["why"].strip().replace("\n", "\n    ")[-600:], flush=True)
+    for error, count in row["errors"][:12]:
+        print(f"    {count:4} {error}", flush=True)
+
+
+def page(rows: list[dict[str, Any]], before: str) -> str:
     """Return the documentation's page; files that did not run now keep their rows of the page before."""
     kept = {line.split("`")[1]: line for line in before.splitlines() if line.startswith("| `")}
     for row in rows:
-        share = f"{row['ours'] / row['reference']:.0%}" if row["reference"] else ""  # type: ignore[operator]
+        share = f"{row['ours'] / row['reference']:.0%}" if row["reference"] else ""
         ran = f"{row['sample']} drawn" if row["sample"] else "all"
         kept[str(row["file"])] = (
             f"| `{row['file']}` | {date.today().isoformat()} | {ran} | {row['reference']} | {row['ours']} | {share} |"
@@ -139,16 +164,18 @@ def main() -> None:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--page", action="store_true")
     given = parser.parse_args()
+    given.label, given.options = "", ["--noconftest"]
+    asked = {"TESTS": str(given.folder.absolute()), "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu"}
+    asked |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    given.sides = [
+        Side(sys.executable, plugins, asked) for plugins in (("older_names",), ("over_drop_in", "older_names"))
+    ]
     rows = []
     for each in given.files:
         file, _, sample = each.partition(":")
         row = counted(given.folder.absolute(), file, int(sample or 0), given)
         rows.append(row)
-        print(f"{file:34} PyTorch passes {row['reference']}, of these pass here {row['ours']}", flush=True)
-        if row["why"]:
-            print("    " + str(row["why"]).strip().replace("\n", "\n    ")[-600:], flush=True)
-        for error, count in row["errors"][:12]:  # type: ignore[index]
-            print(f"    {count:4} {error}", flush=True)
+        printed(file, row)
     if given.page:
         PAGE.write_text(page(rows, PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""), encoding="utf-8")
 
