@@ -91,6 +91,9 @@ from .jit import fork as fork
 from .jit import wait as wait
 from .library import ops as ops
 from .nested import jagged as jagged
+from .sparse import hspmm as hspmm
+from .sparse import hspmm as hsmm
+from .sparse import smm as smm
 from .sparse import sparse_bsc as sparse_bsc
 from .sparse import sparse_bsc_tensor as sparse_bsc_tensor
 from .sparse import sparse_bsr as sparse_bsr
@@ -102,6 +105,9 @@ from .sparse import sparse_csc as sparse_csc
 from .sparse import sparse_csc_tensor as sparse_csc_tensor
 from .sparse import sparse_csr as sparse_csr
 from .sparse import sparse_csr_tensor as sparse_csr_tensor
+from .sparse import sspaddmm as sspaddmm
+from webgpu_torch_core import mm as dsmm
+from webgpu_torch_core import mm as spmm
 from .version import __version__ as __version__
 
 newaxis = None

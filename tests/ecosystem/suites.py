@@ -85,7 +85,7 @@ def main() -> None:
     given.options = ["--timeout-method=thread", "--continue-on-collection-errors"]
     path = os.pathsep.join((str(HERE / "at_start"), str(HERE), os.environ.get("PYTHONPATH", "")))
     given.sides = [
-        Side(str(python), (), {**VARIABLES, "SIDE": side, "PYTHONPATH": path})
+        Side(str(python), ("seeded",), {**VARIABLES, "SIDE": side, "PYTHONPATH": path})
         for python, side in zip(environments(folder), ("pytorch", "ours"), strict=True)
     ]
     place = folder / "suites.json"

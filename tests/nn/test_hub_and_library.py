@@ -100,6 +100,9 @@ def test_types_of_tensors() -> None:
     assert torch.arange(2).type(torch.FloatTensor).dtype is torch.float32
     assert torch.arange(2).type("torch.DoubleTensor").dtype is torch.float64
     assert torch.arange(2).type(torch.int8).dtype is torch.int8
+    assert (torch.arange(2) < 1).type(torch.Tensor).dtype is torch.arange(2).type("torch.Tensor").dtype is torch.float32
+    with pytest.raises(ValueError, match="invalid type: 'list'"):
+        torch.arange(2).type(list)
 
 
 def test_arguments_of_to_are_read_as_modules_read_them() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..ir.dtypes import bfloat16, bool_, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
 from ..operations.creation.factories import empty, tensor
+from ..tensors.kinds import strided
 from ..tensors.tensor import Size, Tensor
 
 TYPES = {
@@ -28,7 +29,8 @@ class TypedTensorType(type):
     dtype: dtype
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and instance.device.type == "cpu"
+        ours = isinstance(instance, Tensor) and instance.layout is strided and instance.device.type == "cpu"
+        return ours and instance.dtype is cls.dtype
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """Return a tensor from sizes or from data, as PyTorch's legacy constructors."""

@@ -36,7 +36,12 @@ from .making import (
     to_sparse_csc,
     to_sparse_csr,
 )
+from .older_names import TENSORS as _TENSORS
+from .older_names import hspmm as hspmm
+from .older_names import smm as smm
+from .older_names import sspaddmm as sspaddmm
 
+globals().update(_TENSORS)
 _makers.append(sparse_coo_tensor)
 
 __all__ = [

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def sparse_coo_tensor(
-    indices: Tensor | Sequence[Sequence[int]],
-    values: Tensor | Sequence[object] | float,
+    indices: Tensor | Sequence[Sequence[int]] | Sequence[int] = (),
+    values: Tensor | Sequence[object] | float | None = None,
     size: Sequence[int] | None = None,
     *,
     dtype: dtype | None = None,
@@ -32,7 +32,7 @@ def sparse_coo_tensor(
     """Return a sparse tensor of positions ``[sparse dimensions, n]`` and values ``[n, ...]``.
 
     Args:
-        indices: the positions; values at one that repeats are added.
+        indices: the positions; values at one that repeats are added. Without values the sizes of a tensor that has none.
         values: the values.
         size: the sizes; by default what holds the positions.
         dtype, device: of the values, by default their own.
@@ -46,6 +46,9 @@ def sparse_coo_tensor(
     from .coordinates import SparseTensor
 
     del check_invariants
+    if values is None:
+        size = [*map(int, indices)] if size is None else size  # type: ignore[arg-type]
+        indices, values, is_coalesced = torch.zeros(len(size), 0), torch.zeros(0, dtype=dtype, device=device), True
     held = torch.as_tensor(values, dtype=dtype, device=device)
     positions = torch.as_tensor(indices, dtype=torch.int64, device=held.device)
     if positions.dim() != 2 or held.dim() < 1 or positions.shape[1] != held.shape[0]:
@@ -69,8 +72,6 @@ def sparse_coo_tensor(
         raise RuntimeError(
             f"size {sizes} does not hold positions up to {[each - 1 for each in highest]} of values {list(held.shape[1:])}"
         )
-    if positions.numel() and int(positions.min()) < 0:
-        raise RuntimeError("found negative index in indices of a sparse tensor")
     made = SparseTensor.make(positions, held.detach() if requires_grad else held, sizes, bool(is_coalesced))
     return made.requires_grad_() if requires_grad else made
 

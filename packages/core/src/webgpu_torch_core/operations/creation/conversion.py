@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
@@ -38,12 +39,12 @@ from ...tensors.tensor import Tensor, check_supported, empty_tensor, storage_siz
 from ..common import attach, kernel_cache, record_on
 from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
 from ..elements import is_taken, taking
+from ..elementwise.call import default_float
 from ..float8.casts import copy_float8
 from ..in_place.writing import assign, check_writable, converted, refuse_gradient, without_repeats
 from .factories import as_dtype, filled, from_bytes
 
 if TYPE_CHECKING:
-    from ...api.typed_tensors import TypedTensorType
     from ...tensors.type_aliases import DeviceLike, Number
 
 
@@ -266,18 +267,27 @@ def webgpu(self: Tensor, device: DeviceLike = None) -> Tensor:
 
 
 @operation("composite", namespace="method")
-def type(self: Tensor, dtype: dtype | str | TypedTensorType | None = None, non_blocking: bool = False) -> Any:
-    """The tensor in another type; without one, the name of its class such as ``torch.FloatTensor``."""
+def type(self: Tensor, dtype: dtype | str | builtins.type[Any] | None = None, non_blocking: bool = False) -> Any:
+    """The tensor in another type, ``torch.Tensor`` for the default one; without one, the name of its class such as ``torch.FloatTensor``.
+
+    Raises:
+        TypeError: what is neither a type nor a name of one.
+        ValueError: there is no type of the name, or the class is none of a tensor's.
+    """
     # A floor above this one: looked up when it is used.
     from ...api.typed_tensors import TYPES, TypedTensorType
 
     del non_blocking
+    if dtype is Tensor or dtype == "torch.Tensor":
+        dtype = default_float[0]
     if isinstance(dtype, str):
         if dtype.removeprefix("torch.") not in TYPES:
             raise ValueError(f"invalid type: '{dtype}'; expected one of {', '.join(f'torch.{each}' for each in TYPES)}")
         dtype = TYPES[dtype.removeprefix("torch.")]
     if dtype is not None:
         if not _is_dtype(dtype) and not isinstance(dtype, TypedTensorType):
+            if isinstance(dtype, builtins.type):
+                raise ValueError(f"invalid type: '{dtype.__name__}'")
             raise TypeError(f"dtype must be a type, str, or dtype object, not {dtype.__class__.__name__}")
         return to(self, dtype.dtype if isinstance(dtype, TypedTensorType) else dtype)
     prefix = "torch." if self.device.type == "cpu" else f"torch.{self.device.type}."

@@ -1,0 +1,61 @@
+"""PyTorch's older names of products with sparse matrices and of sparse tensors of one element type."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import webgpu_torch_core as torch
+from webgpu_torch_core import Size, Tensor
+from webgpu_torch_core.api.typed_tensors import TYPES, TypedTensorType
+
+from .layouts import sparse_coo
+from .making import sparse_coo_tensor
+
+if TYPE_CHECKING:
+    from .coordinates import SparseTensor
+
+
+def hspmm(mat1: SparseTensor, mat2: Tensor) -> SparseTensor:
+    """Return ``mat1 @ mat2`` of a sparse matrix ``[m, k]`` and a dense one ``[k, n]`` as a sparse tensor of the rows that are there."""
+    rows = mat1.coalesce().indices()[0].unique()
+    return sparse_coo_tensor(rows[None], (mat1 @ mat2)[rows], (mat1.shape[0], mat2.shape[1]), is_coalesced=True)
+
+
+def smm(input: SparseTensor, mat: Tensor) -> SparseTensor:
+    """Return ``input @ mat`` of a sparse matrix ``[m, k]`` and a dense one ``[k, n]`` as a sparse matrix ``[m, n]``."""
+    rows = hspmm(input, mat)
+    values, width = rows.values(), mat.shape[1]
+    columns = torch.arange(width, device=mat.device).repeat(values.shape[0])
+    places = torch.stack([rows.indices()[0].repeat_interleave(width), columns])
+    return sparse_coo_tensor(places, values.flatten(), rows.shape)
+
+
+def sspaddmm(
+    input: SparseTensor, mat1: SparseTensor, mat2: Tensor, *, beta: complex = 1, alpha: complex = 1
+) -> SparseTensor:
+    """Return ``beta * input + alpha * (mat1 @ mat2)`` of sparse matrices ``[m, n]`` and ``[m, k]`` and a dense one ``[k, n]``, sparse."""
+    product = smm(mat1, mat2)
+    places = torch.cat([input._indices(), product._indices()], dim=1)
+    values = torch.cat([input._values() * beta, product._values() * alpha])
+    return sparse_coo_tensor(places, values, input.shape)
+
+
+class SparseTensorType(TypedTensorType):
+    """The type of these names: sparse tensors by coordinates of the element type are their instances."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Tensor) and instance.layout is sparse_coo and instance.dtype is cls.dtype
+
+    def __call__(cls, *args: Any, device: Any = "cpu") -> Any:
+        """Return a sparse tensor of positions, values and sizes, or of sizes and without values, as PyTorch's legacy constructors."""
+        if args and isinstance(args[0], Tensor):
+            return sparse_coo_tensor(*args, device=device)
+        sizes = args[0] if args and isinstance(args[0], Size) else args or (0,)
+        return sparse_coo_tensor(sizes, dtype=cls.dtype, device=device)
+
+
+TENSORS = {
+    name: SparseTensorType(name, (), {"dtype": dtype, "__module__": "torch.sparse"})
+    for name, dtype in TYPES.items()
+    if name != "BoolTensor"
+}
