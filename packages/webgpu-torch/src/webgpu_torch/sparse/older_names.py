@@ -46,11 +46,12 @@ class SparseTensorType(TypedTensorType):
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, Tensor) and instance.layout is sparse_coo and instance.dtype is cls.dtype
 
-    def __call__(cls, *args: Any, device: Any = "cpu") -> Any:
+    def __call__(cls, *args: Tensor | Size | int, device: torch.device | str = "cpu") -> SparseTensor:  # type: ignore[override]
         """Return a sparse tensor of positions, values and sizes, or of sizes and without values, as PyTorch's legacy constructors."""
-        if args and isinstance(args[0], Tensor):
-            return sparse_coo_tensor(*args, device=device)
-        sizes = args[0] if args and isinstance(args[0], Size) else args or (0,)
+        given: list[Any] = list(args)
+        if given and isinstance(given[0], Tensor):
+            return sparse_coo_tensor(*given, device=device)
+        sizes = given[0] if given and isinstance(given[0], Size) else given or (0,)
         return sparse_coo_tensor(sizes, dtype=cls.dtype, device=device)
 
 
