@@ -16,7 +16,7 @@ from webgpu_torch_core.ir.monoids import standard_name
 from . import boxes, reductions, runtime, scattering, windows
 from .ordered_writers import ScanWriter, ScatterWriter, SortWriter
 from .printer import TYPES
-from .writer import BLOCK_ELEMENTS, Writer
+from .writer import BLOCK_ELEMENTS, Writer, subscript
 
 #: elements of a row from which on it is reduced in pieces, so that no copy of all of it is made
 LONG_ROW = 1 << 17
@@ -49,7 +49,10 @@ def may_have_written(error: BaseException) -> bool:
         frame = trace.tb_frame
         if frame.f_code.co_filename.startswith(_FILE):
             # In a later turn of its loop all lines of an earlier one have run.
-            return bool(frame.f_locals.get("start")) or trace.tb_lineno >= frame.f_globals["first_store"]
+            return (
+                any(frame.f_locals.get(each) for each in ("start", "start1"))
+                or trace.tb_lineno >= frame.f_globals["first_store"]
+            )
         trace = trace.tb_next
     return False
 
@@ -71,17 +74,10 @@ class PointwiseWriter(Writer):
 
     def write(self) -> None:
         for shape, stores in boxes.pieces(self.kernel.shape, self.kernel.stores):
-            axis = _outermost(shape, stores[0].strides)
-            size = shape[axis] if shape else 1
-            block, indent = self.loop(size, number_of_elements(shape) // max(size, 1))
-            subscript = f"{':, ' * axis}{block}" if block else ""
-            self.stores(stores, self.printer(shape, block, None, "", axis), shape, subscript, indent)
-
-
-def _outermost(shape: Shape, strides: Shape) -> int:
-    """Return the dimension of more than one element along which the next one lies farthest away, of equal ones the first."""
-    axes = [axis for axis, size in enumerate(shape) if size > 1]
-    return max(axes, key=lambda axis: abs(strides[axis]), default=0)
+            # The dimension along which the next element lies farthest away comes first.
+            strides = stores[0].strides
+            block, indent = self.loop(shape, sorted(range(len(shape)), key=lambda axis: -abs(strides[axis])))
+            self.stores(stores, self.printer(shape, block), shape, block, indent)
 
 
 _REDUCTIONS = {
@@ -104,17 +100,15 @@ class RowWriter(Writer):
         )
         depth = len(kernel.outer)
         axes = tuple(range(depth, len(domain)))
-        block = indent = ""
-        if not self._is_long():
-            block, indent = self.loop(
-                kernel.outer[0] if depth else 1, number_of_elements(domain[1:]) if depth else 1, 4 * BLOCK_ELEMENTS
-            )
+        block, indent = (
+            self.loop(domain, (0,) if depth else (), 2 * BLOCK_ELEMENTS) if not self._is_long() else ({}, "")
+        )
         reduced: list[str] = []
         if self._is_long():
             self._reduce_in_pieces(domain, depth, axes)
             squeezed = [f"r0.reshape({kernel.outer})"]
-            names = self.store_values(kernel.row_stores, self.printer(kernel.outer, "", squeezed), "")
-            self.put(kernel.row_stores, names, kernel.outer, "", "")
+            names = self.store_values(kernel.row_stores, self.printer(kernel.outer, {}, squeezed), "")
+            self.put(kernel.row_stores, names, kernel.outer, {}, "")
             return
         printer = self.printer(domain, block, reduced)
         sizes = "".join(f"{each}, " for each in (domain[1:] if block else domain))
@@ -149,11 +143,11 @@ class RowWriter(Writer):
         kernel = self.kernel
         (reduction,) = kernel.reductions
         size, others = domain[depth], number_of_elements(domain) // domain[depth]
-        step = max(4 * BLOCK_ELEMENTS // max(others, 1), 1)
+        step = max(2 * BLOCK_ELEMENTS // max(others, 1), 1)
         kind, name = TYPES[reduction.dtype.name], standard_name(reduction.monoid)
         self.body += ["r0 = None", f"for start in range(0, {size}, {step}):"]
         self.body.append(f"    block = slice(start, min(start + {step}, {size}))")
-        printer = self.printer(domain, "block", None, axis=depth)
+        printer = self.printer(domain, {depth: "block"})
         value = printer.value(reduction.value)
         self.flush(printer, "    ")
         lead = "".join(f"{each}, " for each in domain[:depth])
@@ -197,8 +191,8 @@ class ContractionWriter(Writer):
                 self.store(f"{product}, out={whole}.reshape({matrices}))")
                 return
             self.body.append(f"total = {product}).astype(n.{kind}, copy=False).reshape({shape})")
-        block, indent = self.loop(shape[0] if shape else 1, number_of_elements(shape[1:]))
-        accumulator = "total[block]" if block else "total"
+        block, indent = self.loop(shape, range(len(shape)))
+        accumulator = f"total[{subscript(block)}]" if block else "total"
         stores = self.simplified(kernel.stores, shape)
         self.stores(stores, self.printer(shape, block, None, accumulator), shape, block, indent)
 
@@ -212,7 +206,7 @@ class ContractionWriter(Writer):
     def _spread(self, value: Expression, domain: Shape, group: str) -> str:
         """Return the name of one side over its dimensions."""
         shape = self._sizes(domain, group)
-        printer = self.printer(shape, "")
+        printer = self.printer(shape, {})
         name = printer.value(boxes.simplify(value, shape))
         self.flush(printer, "")
         self.body.append(f"s{group} = r.spread({name}, {shape})")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from webgpu_torch_core.ir.dtypes import compute_dtype, float32
 from webgpu_torch_core.ir.expression import Expression, topological
-from webgpu_torch_core.ir.layouts import Shape, number_of_elements
+from webgpu_torch_core.ir.layouts import Shape
 from webgpu_torch_core.ir.monoids import standard_name
 
 from . import boxes
 from .printer import TYPES, convert
-from .writer import BLOCK_ELEMENTS, Writer
+from .writer import BLOCK_ELEMENTS, Block, Writer, subscript
 
 #: the functions of NumPy that combine as standard monoids do, without and with positions
 _FUNCTIONS = {
@@ -24,8 +24,7 @@ class ScanWriter(Writer):
 
     def write(self) -> None:
         kernel, shape = self.kernel, self.kernel.shape
-        lines = len(shape) > 1
-        block, indent = self.loop(shape[0] if lines else 1, number_of_elements(shape[1:]) if lines else 1)
+        block, indent = self.loop(shape, (0,) if len(shape) > 1 else ())
         printer = self.printer(shape, block)
         value = printer.value(boxes.simplify(kernel.value, shape))
         self.flush(printer, indent)
@@ -49,13 +48,13 @@ class ScanWriter(Writer):
             self.body.append(f"{indent}place = {place}[n.maximum.accumulate(hit, axis=-1)]")
             self._store(1, f"place{flip}", block, indent)
 
-    def _store(self, output: int, value: str, block: str, indent: str) -> None:
+    def _store(self, output: int, value: str, block: Block, indent: str) -> None:
         kernel = self.kernel
         kind = kernel.outputs[output].dtype
         name = self.view("outputs", output, kind, kernel.offset, kernel.strides, kernel.shape)
         if kind.name == "bfloat16":
             value = f"r.to_bfloat16(n.asarray({value}, n.float32))"
-        self.store(f"{indent}{name}[{block or '...'}] = {value}")
+        self.store(f"{indent}{name}[{subscript(block) or '...'}] = {value}")
 
 
 class SortWriter(Writer):
@@ -63,7 +62,7 @@ class SortWriter(Writer):
 
     def write(self) -> None:
         kernel = self.kernel
-        printer = self.printer(kernel.shape, "")
+        printer = self.printer(kernel.shape, {})
         value = printer.value(boxes.simplify(kernel.value, kernel.shape))
         self.flush(printer, "")
         length = kernel.shape[-1]
@@ -113,12 +112,11 @@ class ScatterWriter(Writer):
         domain = kernel.lanes + kernel.entries
         order = self._order(index, value)
         axis = order[0] if order else 0
-        size = domain[axis] if domain else 1
-        block, indent = self.loop(size, number_of_elements(domain) // max(size, 1))
-        printer = self.printer(domain, block, None, "", axis)
+        block, indent = self.loop(domain, (axis,))
+        printer = self.printer(domain, block)
         names = printer.position(index), printer.value(value)
         self.flush(printer, indent)
-        shape = self._shape(domain, order, axis, block)
+        shape = self._shape(domain, order, block)
         for name, of_each in zip(("index", "value"), names, strict=True):
             self.body.append(f"{indent}{name} = r.ordered({of_each}, {shape}, {order})")
         values = convert("value", kernel.outputs[0].dtype, float32) if narrow else "value"
@@ -134,28 +132,23 @@ class ScatterWriter(Writer):
         # Entries keep their order in blocks of lanes, and in blocks of entries where these come first.
         if numbers and axis != next((each for each in numbers if domain[each] > 1), axis):
             axis = numbers[0]
-        size = domain[axis] if numbers else 1
-        inner = number_of_elements(domain) // max(size, 1)
-        block, indent = self.loop(size, inner, 4 * BLOCK_ELEMENTS) if numbers else ("", "")
-        printer = self.printer(domain, block, None, "", axis)
+        block, indent = self.loop(domain, (axis,) if numbers else (), 2 * BLOCK_ELEMENTS)
+        printer = self.printer(domain, block)
         first, found = printer.position(rows.first), printer.value(value)
         self.flush(printer, indent)
         order = numbers + row
         starts = tuple(1 if axis in row else each for axis, each in enumerate(domain))
-        self.body.append(f"{indent}first = r.ordered({first}, {self._shape(starts, order, axis, block)}, {order})")
-        self.body.append(f"{indent}value = r.ordered({found}, {self._shape(domain, order, axis, block)}, {order})")
+        self.body.append(f"{indent}first = r.ordered({first}, {self._shape(starts, order, block)}, {order})")
+        self.body.append(f"{indent}value = r.ordered({found}, {self._shape(domain, order, block)}, {order})")
         sizes, strides = (tuple(of[each] for each in row) for of in (domain, rows.strides))
         values = convert("value", kernel.outputs[0].dtype, float32) if narrow else "value"
         how = _FUNCTIONS.get(standard_name(kernel.monoid) or "") if kernel.monoid else None
         how = f"n.{how}" if how else "None"
         self.store(f"{indent}scattering.rows({how}, {into}, first, {values}.reshape((-1, *{sizes})), {strides})")
 
-    def _shape(self, domain: Shape, order: Shape, axis: int, block: str) -> str:
+    def _shape(self, domain: Shape, order: Shape, block: Block) -> str:
         """Return the source of the sizes of a block of a domain in an order."""
-        sizes = [
-            f"min(block.stop, {domain[axis]}) - start" if block and each == axis else f"{domain[each]}"
-            for each in order
-        ]
+        sizes = [f"min(block.stop, {domain[each]}) - start" if each in block else f"{domain[each]}" for each in order]
         return f"({''.join(f'{each}, ' for each in sizes)})"
 
     def _order(self, index: Expression, value: Expression) -> Shape:

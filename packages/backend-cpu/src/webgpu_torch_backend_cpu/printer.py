@@ -6,6 +6,10 @@ from typing import Any
 
 from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float32, float64, int32, int64
 from webgpu_torch_core.ir.expression import Expression, make, rewrite, topological
+from webgpu_torch_core.ir.layouts import Shape, number_of_elements
+
+from .choices import MANY
+from .memory import Step
 
 #: NumPy's name of each element type's storage (bfloat16 is kept as its bits)
 TYPES = {
@@ -42,10 +46,12 @@ FUNCTIONS = {
     "minimum": "minimum", "maximum": "maximum", "floor": "floor", "ceil": "ceil", "truncate": "trunc", "round": "rint", "exp": "exp",
     "exp2": "exp2", "log": "log", "log2": "log2", "log10": "log10", "sqrt": "sqrt", "sin": "sin",
     "cos": "cos", "tan": "tan", "tanh": "tanh", "equal": "equal", "not_equal": "not_equal", "less": "less",
-    "less_equal": "less_equal",
+    "less_equal": "less_equal", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor",
 }  # fmt: skip
 
 _NUMBERS = ("constant", "parameter")
+#: types of whose extrema NumPy has vector instructions for two arrays only
+_LINED = ("float32", "float64", "int32", "int64")
 
 #: the same of this package, and further arguments
 CHOICES = {"select": ", False", "clip": ""}
@@ -57,8 +63,12 @@ class Printer:
     ``leaf(node)`` returns the source of a load, load_at, coordinate, reduced or accumulator.
     """
 
-    def __init__(self, leaf: Any, number: Any, wide: bool = False) -> None:
+    def __init__(self, leaf: Any, number: Any, wide: bool = False, domain: Shape = ()) -> None:
         self.leaf = leaf
+        self.domain = domain
+        #: the dimensions along which the values with these names vary at least
+        self.axes: dict[str, frozenset[int]] = {}
+        self.steps: dict[str, Step] = {}
         # Positions are computed in 64 bits: the kernel's memory has more elements than 32 bits count.
         self.wide = wide
         self.positions: dict[Expression, str] = {}
@@ -102,16 +112,46 @@ class Printer:
         elif step == "select" and not any(each.step == "load" for each in node.arguments):
             source = f"r.select({', '.join(arguments)}, False)"
         elif step in STEPS:
-            source = STEPS[step].format(*arguments)
+            source = STEPS[step].format(*self.arguments(node, arguments))
         elif step in ("load_at", "load_rows"):
             source = self.leaf(node, arguments[0])
         else:
             source = self.leaf(node, None)
         if source.isidentifier():
+            self.axes[source] = self._varies(node, arguments)
             return source
         name = f"t{next(self.number)}"
         self.lines.append(f"{name} = {source}")
+        self.axes[name] = self._varies(node, arguments)
+        if step in STEPS and step != "select" and self._is_whole(self.axes[name]):
+            call = f"n.{FUNCTIONS[step]}({', '.join(self.arguments(node, arguments))}" if step in FUNCTIONS else None
+            self.steps[name] = Step(kind, call, tuple(arguments))
         return name
+
+    def arguments(self, node: Expression, names: list[str]) -> list[str]:
+        """Return the operands of a step as its function takes them."""
+        if node.step in ("maximum", "minimum") and node.dtype.name in _LINED:
+            for place, other in ((0, 1), (1, 0)):
+                if node.arguments[place].step in _NUMBERS and self._is_whole(self.axes.get(names[other], frozenset())):
+                    names = list(names)
+                    names[place] = f"r.repeated({names[place]}, {names[other]})"
+        return names
+
+    def _is_whole(self, axes: frozenset[int]) -> bool:
+        """Return whether values that vary along some dimensions are as many as the domain's elements, and many."""
+        sizes = [size for axis, size in enumerate(self.domain) if size > 1 and axis not in axes]
+        return not sizes and number_of_elements(self.domain) >= MANY
+
+    def _varies(self, node: Expression, arguments: list[str]) -> frozenset[int]:
+        """Return the dimensions along which a step varies at least."""
+        if node.step == "coordinate":
+            return frozenset((node.payload,))
+        if node.step == "accumulator":
+            return frozenset(range(len(self.domain)))
+        found = frozenset().union(*(self.axes.get(each, frozenset()) for each in arguments))
+        if node.step in ("load", "load_rows"):
+            found |= {axis for axis, stride in enumerate(node.payload[-1]) if stride}
+        return found
 
     def _constant(self, value: Any, kind: dtype) -> str:
         import numpy

@@ -12,6 +12,7 @@ from webgpu_torch_core.ir.threefry import INJECTION, PARITY, ROTATIONS, ROUNDS
 from . import special
 from .choices import MANY
 from .choices import clip as clip
+from .choices import repeated as repeated
 from .choices import select as select
 
 Array = Any

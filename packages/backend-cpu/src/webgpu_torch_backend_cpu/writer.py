@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 from webgpu_torch_core.ir.dtypes import bool_, dtype
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Store
-from webgpu_torch_core.ir.layouts import Shape
+from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import Monoid
 
 from . import boxes
+from .memory import Step, write_over
 from .printer import CHOICES, FUNCTIONS, TYPES, Printer, printable
 
 #: elements per block: a fused chain of float32 blocks this long stays in the second-level cache, and the allocator
 #: serves blocks this small from memory that is already mapped
-BLOCK_ELEMENTS = 1 << 14
+BLOCK_ELEMENTS = 1 << 15
+
+#: the slices that loops take of dimensions, by their names
+Block = dict[int, str]
 
 #: elements from which on positions are computed in 64 bits
 WIDE_ELEMENTS = 1 << 31
@@ -34,6 +39,8 @@ class Writer:
         self.constants: dict[str, Any] = {}
         self.views: dict[Any, str] = {}
         self.functions: list[str] = []
+        #: the steps of the body that may be written over an operand, by the names of their values
+        self.steps: dict[str, Step] = {}
         self.number = itertools.count()
         sizes = [each.numel for each in (*kernel.operands, *kernel.outputs)]
         self.wide = max([*sizes, kernel.elements()]) >= WIDE_ELEMENTS
@@ -49,6 +56,7 @@ class Writer:
     def text(self) -> tuple[str, dict[str, Any]]:
         """Return the source, the constants it names and, as ``first_store``, its first line that stores into an output."""
         self.write()
+        write_over(self.body, self.steps)
         lines = [*self.functions, "def kernel(operands, outputs, parameters):"]
         lines += [f"    {line}" for line in self.head]
         self.constants["first_store"] = len(lines) + 1 + (self.first_store or 0)
@@ -92,54 +100,51 @@ class Writer:
             self.head.append(f"{found} = array(({operand.numel},), {TYPES[operand.dtype.name]}_, operands[{index}])")
         return found
 
-    def printer(
-        self, domain: Shape, block: str, reduced: list[str] | None = None, accumulator: str = "", axis: int = 0
-    ) -> Printer:
-        """Return a printer whose loads read block ``block`` (a slice of dimension ``axis``, '' for everything)."""
+    def printer(self, domain: Shape, block: Block, reduced: list[str] | None = None, accumulator: str = "") -> Printer:
+        """Return a printer whose loads read a block."""
 
         def leaf(node: Expression, argument: str | None) -> str:
             if node.step == "load":
                 operand, offset, strides = node.payload
-                return self._load(operand, node.dtype, offset, strides, domain, block, axis)
+                return self._load(operand, node.dtype, offset, strides, domain, block)
             if node.step == "load_at":
                 return f"{self.flat(node.payload)}[{argument}]"
             if node.step == "load_rows":
-                return self._rows(node, argument or "", domain, block, axis)
+                return self._rows(node, argument or "", domain, block)
             if node.step == "coordinate":
-                return self._coordinate(node.payload, domain, block, axis)
+                return self._coordinate(node.payload, domain, block)
             if node.step == "reduced":
                 return (reduced or [])[node.payload]
             return accumulator
 
-        result = Printer(leaf, self.number, self.wide)
-        result.constants = self.constants
+        result = Printer(leaf, self.number, self.wide, domain)
+        result.constants, result.steps = self.constants, self.steps
         return result
 
-    def _load(
-        self, operand: int, kind: dtype, offset: int, strides: Shape, domain: Shape, block: str, axis: int
-    ) -> str:
+    def _load(self, operand: int, kind: dtype, offset: int, strides: Shape, domain: Shape, block: Block) -> str:
         # Broadcast dimensions stay of size 1, so that what varies only along others is computed once.
         shape = tuple(1 if stride == 0 else size for stride, size in zip(strides, domain, strict=True))
         name = self.view("operands", operand, kind, offset, strides, shape)
-        return f"{name}[{':, ' * axis}{block}]" if block and strides and strides[axis] != 0 else name
+        taken = subscript({axis: each for axis, each in block.items() if strides[axis]})
+        return f"{name}[{taken}]" if taken else name
 
-    def _rows(self, node: Expression, first: str, domain: Shape, block: str, axis: int) -> str:
+    def _rows(self, node: Expression, first: str, domain: Shape, block: Block) -> str:
         """Return the source of rows of an operand: of a view whose first axis numbers the elements where rows start."""
         operand, strides = node.payload
         row = tuple(number for number, stride in enumerate(strides) if stride)
         count = self.kernel.operands[operand].numel - sum((domain[each] - 1) * strides[each] for each in row)
         shape, steps = (count, *(domain[each] for each in row)), (1, *(strides[each] for each in row))
         name = self.view("operands", operand, node.dtype, 0, steps, shape)
-        if block and axis in row:
-            name = f"{name}[:, {':, ' * row.index(axis)}{block}]"
+        taken = subscript({1 + row.index(axis): each for axis, each in block.items() if axis in row})
+        name = f"{name}[{taken}]" if taken else name
         return f"r.rows({name}, {first}, {row}, {len(domain)})"
 
-    def _coordinate(self, dimension: int, domain: Shape, block: str, axis: int) -> str:
+    def _coordinate(self, dimension: int, domain: Shape, block: Block) -> str:
         shape = tuple(-1 if index == dimension else 1 for index in range(len(domain)))
         kind = "int64" if self.wide else "int32"
-        if block and dimension == axis:
-            stop = f"min({block}.stop, {domain[dimension]})"
-            return f"n.arange({block}.start, {stop}, dtype=n.{kind}).reshape({shape})"
+        if dimension in block:
+            of = block[dimension]
+            return f"n.arange({of}.start, min({of}.stop, {domain[dimension]}), dtype=n.{kind}).reshape({shape})"
         key = ("coordinate", dimension, len(domain), domain[dimension])
         found = self.views.get(key)
         if found is None:
@@ -147,13 +152,13 @@ class Writer:
             self.head.append(f"{found} = n.arange({domain[dimension]}, dtype=n.{kind}).reshape({shape})")
         return found
 
-    def stores(self, stores: tuple[Store, ...], printer: Printer, domain: Shape, block: str, indent: str) -> None:
-        """Write the values of all stores, then the stores, in a block's subscript; a single one may be written as it is computed."""
+    def stores(self, stores: tuple[Store, ...], printer: Printer, domain: Shape, block: Block, indent: str) -> None:
+        """Write the values of all stores, then the stores, of a block; a single one may be written as it is computed."""
         if len(stores) == 1 and self._direct(stores[0], printer, domain, block, indent):
             return
         self.put(stores, self.store_values(stores, printer, indent, first_may_be_view=True), domain, block, indent)
 
-    def _direct(self, store: Store, printer: Printer, domain: Shape, block: str, indent: str) -> bool:
+    def _direct(self, store: Store, printer: Printer, domain: Shape, block: Block, indent: str) -> bool:
         """Write a store whose value NumPy can compute in its place; return whether it can."""
         kind = self.kernel.outputs[store.output].dtype
         value = printable(store.value)
@@ -164,10 +169,10 @@ class Writer:
             return False
         else:
             function, more = f"n.{function}", ""
-        arguments = [printer.value(each) for each in value.arguments]
+        arguments = printer.arguments(value, [printer.value(each) for each in value.arguments])
         self.flush(printer, indent)
         name = self.view("outputs", store.output, kind, store.offset, store.strides, domain)
-        target = f"{name}[{block}]" if block else name
+        target = f"{name}[{subscript(block)}]" if block else name
         self.store(f"{indent}{function}({', '.join(arguments)}{more}, out={target})")
         return True
 
@@ -184,12 +189,12 @@ class Writer:
                 self.body.append(f"{indent}{names[index]} = {name}.copy()")
         return names
 
-    def put(self, stores: tuple[Store, ...], names: list[str], domain: Shape, block: str, indent: str) -> None:
+    def put(self, stores: tuple[Store, ...], names: list[str], domain: Shape, block: Block, indent: str) -> None:
         """Write the stores of values that have names."""
         for each, value in zip(stores, names, strict=True):
             kind = self.kernel.outputs[each.output].dtype
             name = self.view("outputs", each.output, kind, each.offset, each.strides, domain)
-            self.store(f"{indent}{name}[{block or '...'}] = {value}")
+            self.store(f"{indent}{name}[{subscript(block) or '...'}] = {value}")
 
     def flush(self, printer: Printer, indent: str) -> None:
         """Move a printer's statements into the body."""
@@ -215,11 +220,29 @@ class Writer:
         self.functions.append(f"    return ({', '.join(values)},)")
         return name
 
-    def loop(self, size: int, inner: int, limit: int = BLOCK_ELEMENTS) -> tuple[str, str]:
-        """Open a loop over blocks of the first dimension; return the block's subscript and the indentation."""
-        if size * inner <= 2 * limit or size <= 1:
-            return "", ""
-        step = max(limit // max(inner, 1), 1)
-        self.body.append(f"for start in range(0, {size}, {step}):")
-        self.body.append(f"    block = slice(start, start + {step})")
-        return "block", "    "
+    def loop(self, shape: Shape, axes: Sequence[int] = (0,), limit: int = BLOCK_ELEMENTS) -> tuple[Block, str]:
+        """Open loops over blocks of a domain; return the block and the indentation.
+
+        Blocks are parts of the first of some dimensions, or, where one of its elements is longer than a block, parts of the next one.
+        """
+        inner, block, indent = number_of_elements(shape), {}, ""
+        axes = [axis for axis in axes if axis < len(shape) and shape[axis] > 1]
+        if inner <= 2 * limit:
+            return block, indent
+        for variable, axis in zip(("start", "start1"), axes, strict=False):
+            inner //= shape[axis]
+            step = max(limit // max(inner, 1), 1)
+            if step >= shape[axis]:
+                break
+            block[axis] = variable.replace("start", "block")
+            self.body.append(f"{indent}for {variable} in range(0, {shape[axis]}, {step}):")
+            indent += "    "
+            self.body.append(f"{indent}{block[axis]} = slice({variable}, {variable} + {step})")
+            if inner <= 2 * limit:
+                break
+        return block, indent
+
+
+def subscript(block: Block) -> str:
+    """Return the source of what a block takes of an array that has all dimensions."""
+    return ", ".join(block.get(axis, ":") for axis in range(max(block, default=-1) + 1))

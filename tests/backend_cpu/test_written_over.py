@@ -1,0 +1,74 @@
+"""Chains whose steps write over operands, and blocks over two dimensions, against PyTorch."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import webgpu_torch as ours
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from webgpu_torch_backend_cpu.memory import Step, write_over
+from webgpu_torch_core.ir.dtypes import float32, float64, int32
+
+UNARY = ("relu", "abs", "neg", "exp", "tanh", "floor", "erf", "sigmoid", "sqrt", "round")
+BINARY = ("add", "sub", "mul", "maximum", "minimum", "div")
+SHAPES = [(5000,), (3, 2500), (2, 3, 4000), (2, 1, 40_000), (70_001,), (3, 5, 41, 130), (1, 2, 3, 33_000)]
+
+
+@st.composite
+def programs(draw):
+    """Draw a shape, operands that are whole, rows or turned, and steps over what was computed before."""
+    shape = draw(st.sampled_from(SHAPES))
+    kinds = draw(st.lists(st.sampled_from(("whole", "row", "number", "turned")), min_size=1, max_size=3))
+    kinds = ["whole", *kinds]
+    steps, count = [], len(kinds)
+    for _ in range(draw(st.integers(2, 12))):
+        places = st.integers(max(count - 4, 0), count - 1)
+        if draw(st.booleans()):
+            steps.append((draw(st.sampled_from(UNARY)), (draw(places),)))
+        else:
+            steps.append((draw(st.sampled_from(BINARY)), (draw(places), draw(places))))
+        count += 1
+    return shape, kinds, steps, draw(st.integers(0, 99))
+
+
+def operands(library, shape, kinds, seed):
+    numbers = np.random.default_rng(seed)
+    for kind in kinds:
+        sizes = {"number": (), "row": shape[-1:], "turned": shape[::-1]}.get(kind, shape)
+        values = library.tensor(np.asarray(numbers.normal(size=sizes), np.float32))
+        yield values.permute(*reversed(range(len(shape)))) if kind == "turned" else values
+
+
+def results(library, program):
+    shape, kinds, steps, seed = program
+    values = list(operands(library, shape, kinds, seed))
+    for name, places in steps:
+        values.append(getattr(library, name)(*(values[place] for place in places)))
+    # Two of them are kept, so that a kernel has several results.
+    return values[-1] + values[0], values[-2]
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs())
+def test_drawn_chains(program) -> None:
+    with ours.device("cpu"):
+        found = results(ours, program)
+    for one, other in zip(found, results(torch, program), strict=True):
+        torch.testing.assert_close(torch.from_numpy(one.numpy()), other, equal_nan=True)
+
+
+def test_what_may_be_written_over() -> None:
+    lines = [
+        "t0 = v0[block]", "t1 = t0 * p0", "t2 = t1 + p1", "t3 = r.select(t9, t2, t0, False)", "t4 = t0 + t0", "t5 = n.exp(t4)",
+        "t6 = t4 - t5", "v1[block] = t6",
+    ]  # fmt: skip
+    steps = {
+        "t1": Step(float32, "n.multiply(t0, p0", ("t0", "p0")), "t2": Step(float32, "n.add(t1, p1", ("t1", "p1")),
+        "t4": Step(float32, "n.add(t0, t0", ("t0", "t0")), "t5": Step(float64, "n.exp(t4", ("t4",)),
+        "t6": Step(float32, "n.subtract(t4, t5", ("t4", "t5")), "t9": Step(int32, None, ()),
+    }  # fmt: skip
+    write_over(lines, steps)
+    assert lines[1] == "t1 = t0 * p0", "a view of an operand is never written over"
+    assert lines[2] == "t2 = n.add(t1, p1, out=t1)"
+    assert lines[4:7] == ["t4 = t0 + t0", "t5 = n.exp(t4)", "t6 = n.subtract(t4, t5, out=t4)"]
