@@ -248,13 +248,14 @@ def _integers(stream: Any, count: int, element: dtype, low: int, high: int) -> A
     draws = words(stream, count, kind)
     if span < 1 << 64:
         draws = draws % kind(span)
+    values = draws.astype(np.uint64, copy=False)
     # Two's complement: the sum wraps to the right integer whatever the sign of the bound.
-    wrapped = draws.astype(np.uint64) + np.uint64(low & 0xFFFFFFFFFFFFFFFF)
-    values = wrapped.view(np.int64)
+    values += np.uint64(low & 0xFFFFFFFFFFFFFFFF)
+    values = values.view(np.int64)
     return (
         _encode(values.astype(np.float32), element)
         if element.category == 2 and element is not float64
-        else (values.astype(TYPES[element.name]))
+        else values.astype(TYPES[element.name], copy=False)
     )
 
 
@@ -262,47 +263,54 @@ def _permutation(stream: Any, count: int, element: dtype, _: Any, __: Any) -> Ar
     """Return what :func:`~webgpu_torch_core.random_streams.distributions.fill_permutation` returns.
 
     Exchange ``i`` takes what place ``others[i]`` holds and leaves there what place ``i`` held. So numbers are followed back: what a
-    place holds was left there by the exchange with it before, or is the place's own number. Sorted by places, the exchanges with one
-    stand together in their order.
+    place holds was left there by the exchange with it before, or is the place's own number.
     """
     kind = np.uint32 if count < 0xFFFFFFFF // 20 else np.uint64
     found = compiled_draws.permutation(stream, count, kind)
     if found is not None:
         return found
-    others = np.zeros(count, np.uint64)
-    others[:-1] = words(stream, count - 1, kind) % np.arange(count, 1, -1).astype(kind)
-    others += np.arange(count, dtype=np.uint64)
-    others <<= np.uint64(32)
-    others |= np.arange(count, dtype=np.uint64)
-    others.sort()
     # Positions in 32 bits move half as many bytes.
     size = np.int32 if count < 1 << 31 else np.int64
-    places, steps = (others >> np.uint64(32)).astype(size), (others & np.uint64(0xFFFFFFFF)).astype(size)
-    starts = np.flatnonzero(np.concatenate((np.ones(1, bool), places[1:] != places[:-1])))
-    ends = np.append(starts[1:] - 1, count - 1)
-    # What a place holds when its own turn comes: left by the last exchange with it.
-    parents, owners, last = np.arange(count, dtype=size), places.take(starts), steps.take(ends)
+    steps = np.arange(count, dtype=size)
+    others = steps.copy()
+    others[:-1] += words(stream, count - 1, kind) % np.arange(count, 1, -1).astype(kind)
+    last = steps.copy()
+    last[others] = steps
+    before = _before(others, steps, last)
     # A place that is exchanged with itself holds what the exchange before left, or its own number.
-    for own in np.flatnonzero(last == owners):
-        last[own] = steps[ends[own] - 1] if ends[own] > starts[own] else owners[own]
-    parents[owners] = last
-    found = np.empty(count, size)
-    found[1:] = _roots(parents).take(steps[:-1], mode="clip")
-    found[starts] = owners
-    result = np.empty(count, np.int64)
-    result[steps] = found
+    own = np.flatnonzero(others == steps)
+    last[own] = np.where(before[own] < 0, own, before[own])
+    held, result = _roots(last), others.astype(np.int64)
+    later = np.flatnonzero(before >= 0)
+    result[later] = held.take(before.take(later, mode="clip"), mode="clip")
     return result
+
+
+def _before(others: Array, steps: Array, last: Array) -> Array:
+    """Return the exchange with the same place before each, or -1, from the last with each place: all second last ones, then third, …"""
+    before, last = np.full_like(steps, -1), last.copy()
+    active = np.flatnonzero(last.take(others, mode="clip") != steps).astype(steps.dtype, copy=False)
+    places = others.take(active, mode="clip")
+    while active.size:
+        later = last.take(places, mode="clip")
+        # Of equal places the last is written.
+        last[places] = active
+        written = last.take(places, mode="clip") == active
+        before[later.compress(written)] = active.compress(written)
+        np.logical_not(written, out=written)
+        active, places = active.compress(written), places.compress(written)
+    return before
 
 
 def _roots(parents: Array) -> Array:
     """Return the ends of the chains of numbers that each point at a smaller one or at themselves."""
-    found = parents[parents]
+    found = parents.take(parents, mode="clip")
     active = np.flatnonzero(found != parents)
     while active.size:
-        here = found[active]
-        further = found[here]
+        here = found.take(active, mode="clip")
+        further = found.take(here, mode="clip")
         found[active] = further
-        active = active[further != here]
+        active = active.compress(further != here)
     return found
 
 
