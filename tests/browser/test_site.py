@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import io
 import json
+import os
 import re
 import signal
 import subprocess
@@ -20,6 +21,7 @@ import pytest
 import webgpu_torch
 from driving import finished, ready, run_example
 from webgpu_torch_models import AutoModelForCausalLM, AutoTokenizer
+from webgpu_torch_web.site import library
 from webgpu_torch_web.site.building import build
 from webgpu_torch_web.site.expectations import FILE, Expectation, Expectations, Outcome
 from webgpu_torch_web.site.library import DISTRIBUTIONS, source_archive
@@ -71,6 +73,32 @@ def test_the_archive_holds_every_distribution() -> None:
         assert any(name.startswith(f"{module}-") and name.endswith(".dist-info/METADATA") for name in names)
     assert any(name.endswith("entry_points.txt") for name in names)
     assert "webgpu_torch_backend_wgpu/gpu/browser.js" in names and "webgpu_torch_web/site/expectations.json" in names
+
+
+def test_what_another_site_was_made_of_lately_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, other, target = tmp_path / "cache", b"another state of the files", tmp_path / "site"
+    for each in (kept, target):
+        each.mkdir()
+
+    def snapshot(command: list[str], **_: Any) -> subprocess.CompletedProcess[str]:
+        Path(command[-1], "python.gz").write_bytes(Path(command[-2]).read_bytes())
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(library, "cache_folder", lambda: kept)
+    monkeypatch.setattr(library, "tool", str)
+    monkeypatch.setattr(library, "npm_package", lambda *_: tmp_path)
+    monkeypatch.setattr(library.subprocess, "run", snapshot)
+    for source in (b"one", other, b"one"):
+        monkeypatch.setattr(library, "source_archive", lambda source=source: source)
+        library.started(target)
+        assert (target / "python.gz").read_bytes() == source
+    assert len(list(kept.iterdir())) == 2
+    for each in kept.iterdir():
+        os.utime(each, (0, 0))
+    monkeypatch.setattr(library, "source_archive", lambda: b"third")
+    library.started(target)
+    (only,) = kept.iterdir()
+    assert (only / "python.gz").read_bytes() == b"third"
 
 
 def test_plots_need_a_page() -> None:

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterator
 from importlib import metadata, util
 from pathlib import Path
@@ -35,6 +36,8 @@ _LEFT_OUT = (
 )  # fmt: skip
 _METADATA = ("METADATA", "entry_points.txt")
 SNAPSHOT = Path(__file__).with_name("snapshot.mjs")
+#: seconds for which memories of other states of the files are kept after their last use
+KEPT = 3600
 
 
 def _files(distribution: str) -> Iterator[tuple[str, bytes]]:
@@ -89,9 +92,12 @@ def started(target: Path) -> None:
             if done.returncode:
                 raise RuntimeError(f"starting the library under Pyodide failed: {done.stderr.strip()[-1000:]}")
             for older in folder.parent.glob("library-*"):
-                shutil.rmtree(older, ignore_errors=True)
+                # Another process may be copying from what was used lately.
+                if time.time() - older.stat().st_mtime > KEPT:
+                    shutil.rmtree(older, ignore_errors=True)
             # Somebody else may have made it meanwhile.
             if not folder.is_dir():
                 os.replace(made, folder)
+    os.utime(folder)
     for each in folder.iterdir():
         shutil.copyfile(each, target / each.name)
