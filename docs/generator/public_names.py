@@ -71,7 +71,7 @@ NAMESPACES = _namespaces(
      _inside("webgpu_torch.nn.utils", "rnn", "parametrize", "parametrizations", "prune", "clip_grad", "fusion")),
     ("torch.nn.parallel", "Modules of several processes."),
     ("torch.distributed", "Programs of several processes.",
-     _inside("webgpu_torch.distributed", "device_mesh", "fsdp", "checkpoint")),
+     _inside("webgpu_torch.distributed", "device_mesh", "fsdp", "checkpoint", "checkpoint.state_dict")),
     ("torch.optim", "Optimisers, and averages of weights.", _inside("webgpu_torch.optim", "swa_utils")),
     ("torch.optim.lr_scheduler", "Schedules of learning rates."),
     ("torch.linalg", "Linear algebra."),

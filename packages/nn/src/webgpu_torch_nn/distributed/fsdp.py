@@ -15,6 +15,7 @@ from ..modules.module import Module
 from ..optim.optimizer import Optimizer
 from ..utils.clip_grad import clip_grad_norm_
 from .groups import default_group, member
+from .names import parameter_names
 
 __all__ = [
     "BackwardPrefetch", "CPUOffload", "CPUOffloadPolicy", "FSDPModule", "FullOptimStateDictConfig", "FullStateDictConfig",
@@ -218,7 +219,7 @@ class FullyShardedDataParallel(Module):
     ) -> State:
         """Return an optimiser's state with parameters by name."""
         state = optim.state_dict() if optim_state_dict is None else optim_state_dict
-        names = _names(model, optim)
+        names = parameter_names(model, optim)
         groups = [{**each, "params": [names[number] for number in each["params"]]} for each in state["param_groups"]]
         return {"state": {names[number]: each for number, each in state["state"].items()}, "param_groups": groups}
 
@@ -231,7 +232,7 @@ class FullyShardedDataParallel(Module):
         group: object = None,
     ) -> State:
         """Return an optimiser's state with parameters by number, of one by name."""
-        numbers = {name: number for number, name in enumerate(_names(model, optim))}
+        numbers = {name: number for number, name in enumerate(parameter_names(model, optim))}
         groups = [
             {**each, "params": [numbers[name] for name in each["params"]]} for each in optim_state_dict["param_groups"]
         ]
@@ -242,12 +243,6 @@ class FullyShardedDataParallel(Module):
 
 
 _PREFIX = "_fsdp_wrapped_module."
-
-
-def _names(model: Module, optimizer: Optimizer) -> list[str]:
-    """Return the names of an optimiser's parameters in the order of their numbers."""
-    known = {id(parameter): name.replace(_PREFIX, "") for name, parameter in model.named_parameters()}
-    return [known[id(parameter)] for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def _without_prefix(module: Module, state: State, prefix: str, metadata: object) -> None:

@@ -146,7 +146,10 @@ class GraphModule(Module):
     def __new__(cls, *args: Value, **kwargs: Value) -> Self:
         del args, kwargs
         base = next(each for each in cls.__mro__ if "_is_graph_module_impl" not in vars(each))
-        kind: Any = type(base.__name__, (base,), {"_is_graph_module_impl": True, "__module__": base.__module__})
+        own = {"_is_graph_module_impl": True, "__module__": base.__module__}
+        # Libraries look for PyTorch's name of these classes.
+        own["__qualname__"] = f"{base.__qualname__}.__new__.<locals>.GraphModuleImpl"
+        kind: Any = type(base.__name__, (base,), own)
         return object.__new__(kind)
 
     def __init__(self, root: Module | dict[str, Value], graph: Graph, class_name: str = "GraphModule") -> None:

@@ -9,8 +9,9 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from .collectives import barrier
-from .groups import get_rank, get_world_size, is_initialized
+from ..collectives import barrier
+from ..groups import get_rank, get_world_size, is_initialized
+from . import state_dict as state_dict
 
 __all__ = ["FileSystemReader", "FileSystemWriter", "load", "load_state_dict", "save", "save_state_dict"]
 
