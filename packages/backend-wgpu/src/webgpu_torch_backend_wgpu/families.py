@@ -11,7 +11,7 @@ from __future__ import annotations
 from webgpu_torch_core.bounded import Bounded
 
 from .codegen.wgsl import read_at, sizes_declaration, spelled
-from .program import Binding, Pass, Piece, Size
+from .program import Binding, Pass, Piece
 
 #: most numbers that a family passes at run time; passes that differ in more are compiled each for itself
 MOST_SIZES = 64
@@ -41,8 +41,8 @@ class Families:
         ``round`` counts how often the host waited for results; of the first round, up to ``most_own`` passes are compiled for
         themselves.
         """
-        literals = tuple([each.value for each in entry.pieces if isinstance(each, Size)])
-        key = tuple([each.type if isinstance(each, Size) else each for each in entry.pieces]), entry.bindings
+        literals = entry.literals
+        key = entry.skeleton, entry.bindings
         family = self._kept.get(key)
         if family is None:
             family = self._kept[key] = Family(literals, round)

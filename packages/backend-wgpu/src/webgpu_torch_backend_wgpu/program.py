@@ -74,27 +74,36 @@ class Pass(Record):
     that a binding of kind sizes holds.
 
     ``pieces`` are the source's text and sizes; ``source`` is the text with the sizes as literals, or as they are read.
+    ``skeleton`` are the pieces with its type in the place of each size, ``literals`` the sizes.
     ``patience``, of a pass that shares its text with other sizes, tells in how many rounds its plan must run again before
     it gets text of its own.
     """
 
     fields = ("name", "source", "workgroups", "bindings", "sizes")
-    __slots__ = (*fields, "patience", "pieces")
+    __slots__ = (*fields, "literals", "patience", "pieces", "skeleton")
     name: str
     source: str
     workgroups: tuple[int, int, int]
     bindings: tuple[Binding, ...]
     sizes: tuple[int, ...]
     pieces: tuple[Piece, ...]
+    skeleton: tuple[str, ...]
+    literals: tuple[int, ...]
     patience: Callable[[], int] | None
 
     def __init__(
         self, name: str, source: str, workgroups: tuple[int, int, int], bindings: tuple[Binding, ...],
         sizes: tuple[int, ...] = (), pieces: tuple[Piece, ...] = (), patience: Callable[[], int] | None = None,
+        skeleton: tuple[str, ...] | None = None, literals: tuple[int, ...] | None = None,
     ) -> None:  # fmt: skip
         super().__init__(name, source, workgroups, bindings, sizes)
-        object.__setattr__(self, "patience", patience)
-        object.__setattr__(self, "pieces", pieces)
+        if skeleton is None:
+            skeleton = tuple([each.type if isinstance(each, Size) else each for each in pieces])
+        if literals is None:
+            literals = tuple([each.value for each in pieces if isinstance(each, Size)])
+        given = {"patience": patience, "pieces": pieces, "skeleton": skeleton, "literals": literals}
+        for name, value in given.items():
+            object.__setattr__(self, name, value)
 
 
 class Program(Record):

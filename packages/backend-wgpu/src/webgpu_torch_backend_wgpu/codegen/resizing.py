@@ -34,6 +34,8 @@ FORMS = (Pointwise, RowProgram, Contraction)
 #: kernels without their sizes that are kept, and the traces of each; the least recently used go first
 KERNELS, TRACES = 4096, 8
 _Kernel = TypeVar("_Kernel", bound=Kernel)
+#: makes a size without the arguments of its class being looked at
+_new_size = tuple.__new__
 #: gives what stands for a size
 _Sizes = Callable[[int], Any]
 
@@ -61,7 +63,7 @@ class _TemplatePass(NamedTuple):
     """A pass in which sizes are places of a trace: for each of its pieces that is a size (index, place, type)."""
 
     name: str
-    pieces: list[Piece]
+    skeleton: tuple[str, ...]
     sizes: list[tuple[int, int, str]]
     workgroups: list[int]
     bindings: tuple[Binding, ...]
@@ -74,16 +76,21 @@ class _TemplatePass(NamedTuple):
             for index, each in enumerate(entry.pieces)
             if isinstance(each, Size)
         ]
-        return cls(entry.name, list(entry.pieces), sizes, [trace.place(x) for x in entry.workgroups], entry.bindings)
+        return cls(entry.name, entry.skeleton, sizes, [trace.place(x) for x in entry.workgroups], entry.bindings)
 
     def filled(self, values: Sequence[int | float]) -> Pass:
         """Return the pass with the numbers at its places."""
-        pieces = self.pieces.copy()
+        pieces: list[Piece] = list(self.skeleton)
+        texts, literals = list(self.skeleton), []
         for index, place, kind in self.sizes:
-            pieces[index] = Size(int(values[place]), kind)
-        source = "".join([spelled(each) if isinstance(each, Size) else each for each in pieces])
+            number = int(values[place])
+            size = pieces[index] = _new_size(Size, (number, kind))
+            literals.append(number)
+            texts[index] = spelled(size)
         x, y, z = (int(values[place]) for place in self.workgroups)
-        return Pass(self.name, source, (x, y, z), self.bindings, (), tuple(pieces))
+        return Pass(
+            self.name, "".join(texts), (x, y, z), self.bindings, (), tuple(pieces), None, self.skeleton, tuple(literals)
+        )
 
 
 class Generator:

@@ -24,6 +24,8 @@ class Record:
         else:
             cls._read = lambda self: tuple(getattr(self, name) for name in cls.fields)
         cls._writes = tuple([getattr(cls, name).__set__ for name in cls.fields])
+        if "__init__" not in cls.__dict__ and cls.fields:
+            cls.__init__ = _constructor(cls.fields, cls._writes)  # type: ignore[method-assign]
 
     def __init__(self, *values: Any, **named: Any) -> None:
         if len(values) != len(self.fields):
@@ -62,5 +64,17 @@ class Record:
 
 
 _write_hash: Callable[[Record, int], None] = Record.__dict__["_hash"].__set__
+
+
+def _constructor(fields: tuple[str, ...], writes: tuple[Callable[[Record, Any], None], ...]) -> Callable[..., None]:
+    """Return what :meth:`Record.__init__` does for these fields, without a loop: scheduling makes records all the time."""
+    names = ", ".join(fields)
+    lines = [f"    write_{number}(self, {name})" for number, name in enumerate(fields)]
+    source = "\n".join((f"def __init__(self, {names}):", *lines, f"    write_hash(self, hash(({names},)))"))
+    scope: dict[str, Any] = {f"write_{number}": write for number, write in enumerate(writes)}
+    scope["write_hash"] = _write_hash
+    exec(compile(source, "<record>", "exec"), scope)
+    return scope["__init__"]
+
 
 __all__ = ["Record"]
