@@ -5,12 +5,14 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 from webgpu_torch_core.backend.interface import REPORT_SLOTS, Copy, Plan, Step
 from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.host_bytes import stored
+from webgpu_torch_core.record.runs import picker
 
 from .errors import KernelError
 from .gpu.interface import COPY, DISPATCH, STORAGE, UNIFORM, WORDS, Gpu, Owned
@@ -29,6 +31,7 @@ REPORT_BYTES = 4 * REPORT_WORDS * REPORT_SLOTS
 #: bind groups kept for all plans together
 BIND_GROUPS = 1 << 14
 
+_key_of = attrgetter("key")
 _FORMATS = {"float32": "f", "int32": "i", "uint32": "I", "bool": "I", "int64": "q", "float64": "d"}
 
 
@@ -81,6 +84,7 @@ class Prepared:
         "parameter_buffer",
         "parameter_bytes",
         "parameter_order",
+        "parameter_picks",
         "parameter_struct",
         "patience",
         "recordings",
@@ -95,6 +99,7 @@ class Prepared:
         self.scratch: list[int] = []
         self.parameter_struct: struct.Struct | None = None
         self.parameter_order: list[tuple[int, dtype]] = []
+        self.parameter_picks: Callable[[Sequence[Any]], Sequence[Any]] = picker(())
         self.parameter_buffer: Owned | None = None
         self.parameter_bytes = b""
         self.recordings: Bounded[tuple[Any, ...], Recording] = Bounded(RECORDINGS_PER_PLAN)
@@ -138,6 +143,7 @@ def prepare(plan: Plan, compiler: Compiler, own: bool = False) -> Prepared:
             layout += f"{block}{padded - size}x"
             prepared.parameter_order += zip(step.parameters, step.kernel.parameters, strict=True)
             offset += padded
+    prepared.parameter_picks = picker([index for index, _ in prepared.parameter_order])
     if bound:
         prepared.parameter_struct = struct.Struct(layout)
     if bound or prepared.patience:
@@ -181,7 +187,7 @@ def pack_parameters(prepared: Prepared, parameters: Sequence[float | int]) -> by
     if layout is None:
         return b""
     try:
-        return layout.pack(*[parameters[index] for index, _ in prepared.parameter_order])
+        return layout.pack(*prepared.parameter_picks(parameters))
     except (struct.error, OverflowError):
         return layout.pack(*[stored(parameters[index], kind) for index, kind in prepared.parameter_order])
 
@@ -232,7 +238,7 @@ class Replayer:
         if prepared.generation != self.pool.generation:
             prepared.recordings.clear()
             prepared.generation = self.pool.generation
-        key = tuple([each.key for each in buffers]) + tuple([each.key for each in scratch])
+        key = (*map(_key_of, buffers), *map(_key_of, scratch))
         found = prepared.recordings.get(key)
         if found is None:
             found = self._record(prepared, buffers, scratch)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any
 
 from ..backend.interface import Copy, Device, Plan
@@ -15,12 +16,13 @@ class Run:
     Attributes:
         plan, externals, parameters: what :meth:`Device.run` is given.
         position: the step that runs next; where a kernel raised, its step.
+        finished: whether every step has run.
         table: what the device made of all buffers before the first step; None until it has.
         begun: whether the step at ``position`` may have written. So it is while one runs; a device says after a kernel
             raised that it had not, where it knows.
     """
 
-    __slots__ = ("begun", "externals", "parameters", "plan", "position", "table")
+    __slots__ = ("begun", "externals", "finished", "parameters", "plan", "position", "table")
 
     def __init__(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
         self.plan = plan
@@ -29,34 +31,40 @@ class Run:
         self.position = 0
         self.table: Any = None
         self.begun = False
-
-    @property
-    def finished(self) -> bool:
-        """Whether every step has run."""
-        return self.position >= len(self.plan.steps)
+        self.finished = not plan.steps
 
     def finish(self) -> None:
         """Note that the device ran everything."""
         self.position = len(self.plan.steps)
+        self.finished = True
 
     def remaining(self) -> Iterator[int]:
         """Yield the numbers of the steps to run now, each of which has run when the next is asked for.
 
         Ends early where a signal waits to be delivered.
         """
-        count = len(self.plan.steps)
-        while self.position < count:
+        position, count = self.position, len(self.plan.steps)
+        while position < count:
             self.begun = True
-            yield self.position
+            yield position
             self.begun = False
-            self.position += 1
+            self.position = position = position + 1
             if interrupts.pending:
-                return
+                break
+        self.finished = position >= count
 
     def name(self) -> str:
         """Return the name of the kernel at the present position."""
         step = self.plan.steps[min(self.position, len(self.plan.steps) - 1)]
         return "copy" if isinstance(step, Copy) else step.kernel.name
+
+
+def picker(positions: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
+    """Return what takes these positions out of a list, without a loop of Python's."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    first = positions[0] if positions else 0
+    return itemgetter(slice(first, first + len(positions)))
 
 
 def name_kernel(error: BaseException, name: str, device: Device) -> None:
@@ -67,4 +75,4 @@ def name_kernel(error: BaseException, name: str, device: Device) -> None:
         )
 
 
-__all__ = ["Run", "name_kernel"]
+__all__ = ["Run", "name_kernel", "picker"]

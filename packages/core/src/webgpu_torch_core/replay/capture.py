@@ -19,6 +19,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..bounded import Bounded
+from ..ir.records import Record
 from ..notices import warn
 from ..record.context import context
 from ..record.devices import MetaEngine, engines, flush
@@ -31,6 +32,14 @@ RECORDING_LIMIT = 64
 FRUITLESS_LIMIT = 32
 #: calls in a row that may change what the function can reach: the first ones make caches and optimisers' state
 CHANGES_LIMIT = 3
+_UNSEEN: Any = object()
+
+
+class Conditions(Record):
+    """All that a call's results depend on besides tensors' elements."""
+
+    __slots__ = fields = ("described", "token", "gradients", "aliases", "ambient")
+    token: object
 
 
 class Call:
@@ -65,7 +74,7 @@ class Call:
         self.places = places
         self.ambient = ambient()
         self.described = described
-        self.key = (described, token, gradients, aliases, self.ambient)
+        self.key = Conditions(described, token, gradients, aliases, self.ambient)
 
     def graph(self) -> bool:
         """Return whether a gradient of the caller's could flow into the function."""
@@ -127,9 +136,10 @@ class CompiledFunction:
             return self._uncompiled(args, kwargs)
         if call.unseen is not None:
             return self._refuse(f"it depends on {call.unseen}", args, kwargs)
-        if call.key not in self.replays:
+        found = self.replays.get(call.key, _UNSEEN)
+        if found is _UNSEEN:
             return self._record(call, args, kwargs)
-        found = self.replays[call.key] = self.replays.pop(call.key)
+        self.replays.move_to_end(call.key)
         if found is None:
             return self._uncompiled(args, kwargs)
         flush()
@@ -180,7 +190,7 @@ class CompiledFunction:
         reason = recording.broken or changed or unknown_object(result, call.arguments)
         if reason is None and _drawn() != before:
             reason = "it draws Python's or NumPy's random numbers"
-        if reason is None and call.world.look(again=True)[0] is not call.key[1]:
+        if reason is None and call.world.look(again=True)[0] is not call.key.token:
             # Perhaps it made what the next call finds: a cache, an optimiser's state.
             self.changes += 1
             if self.changes < CHANGES_LIMIT:

@@ -289,9 +289,10 @@ class Description:
 
 def tensor_key(tensor: Any) -> Any:
     """Return what operations ask of a tensor besides its elements."""
+    place, node, base = tensor.device, tensor._grad_fn, tensor._base
+    tracked = tensor._requires_grad or node is not None or (base is not None and base.requires_grad)
     return (
-        tensor.__class__, tensor._layout, tensor.dtype, str(tensor.device), tensor.requires_grad, tensor._grad_fn is None,
-        tensor._storage.inference,
+        tensor.__class__, tensor._layout, tensor.dtype, place.type, place.index, tracked, node is None, tensor._storage.inference,
     )  # fmt: skip
 
 

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable, Sequence
+from itertools import repeat
+from operator import attrgetter, is_
 from typing import Any, NamedTuple
 
 from ..record.interrupts import hold
-from ..record.runs import Run
+from ..record.runs import Run, picker
 from ..record.tape import Value
 from ..tensors.storage import holds_alone
 from ..tensors.tensor import Storage, Tensor
 from .numbers import Events, Holders, HostNumber, Offset, Seed
 from .results import Given, Result, map_nested, template
+
+_value_of_tensor, _value_of, _buffer_of = attrgetter("_storage.value"), attrgetter("value"), attrgetter("buffer")
 
 
 class Part(NamedTuple):
@@ -108,6 +113,55 @@ class Recording:
         return Seed(generator), Offset(offset, generator)
 
 
+class Sources:
+    """Where the plans of a recording find their inputs: in one row of buffers, to which every plan appends its own.
+
+    The row begins with the buffers of known tensors, then those of other storages, then constants.
+
+    Attributes:
+        hidden: the other storages, by weak references.
+        picks: for each plan what takes its inputs out of the row.
+    """
+
+    def __init__(self, parts: list[Part]) -> None:
+        kinds: dict[str, dict[Any, Any]] = {"known": {}, "storage": {}, "constant": {}}
+        for part in parts:
+            for source in part.sources if part.scheduled is not None else part.sources[:1]:
+                if source[0] != "plan":
+                    kinds[source[0]].setdefault(_identity(source), source[1])
+        known, hidden, constants = map(list, (each.values() for each in kinds.values()))
+        self._of_known, self.hidden, self._constants = picker(known), hidden, constants
+        places = {key: number for number, key in enumerate(key for each in kinds.values() for key in each)}
+        self.picks: list[Callable[[Sequence[Any]], Sequence[Any]]] = []
+        starts: list[int] = []
+        end = len(places)
+        for part in parts:
+            starts.append(end)
+            if part.scheduled is None:
+                self.picks.append(picker(()))
+                continue
+            self.picks.append(picker([
+                starts[each[1]] + each[2] if each[0] == "plan" else places[_identity(each)] for each in part.sources
+            ]))  # fmt: skip
+            end += len(part.sources) + len(part.scheduled.fresh)
+
+    def row(self, known: list[Tensor]) -> list[Any] | None:
+        """Return the beginning of the row for these known tensors, whatever memory they have; None where a storage is gone."""
+        storages = [each() for each in self.hidden]
+        if None in storages:
+            return None
+        values = [*map(_value_of_tensor, self._of_known(known)), *map(_value_of, storages)]
+        # Without a call for each of a network's parameters, nearly all of which hold their buffers.
+        buffers = list(map(_buffer_of, values))
+        if any(map(is_, buffers, repeat(None))):
+            buffers = [each.realize() for each in values]
+        return buffers + self._constants
+
+
+def _identity(source: Any) -> tuple[str, int]:
+    return source[0], source[1] if source[0] == "known" else id(source[1])
+
+
 class Replay:
     """A finished recording.
 
@@ -126,8 +180,7 @@ class Replay:
             key: (generator, start, generator._offset - start)
             for key, (generator, start) in recording.generators.items()
         }
-        sources = [source for part in self.runs for source in part.sources]
-        self.hidden = [source[1] for source in sources if source[0] == "storage"]
+        self.sources = Sources(self.runs)
         self.overwritten = list(dict.fromkeys(
             part.sources[number]
             for part in self.runs if part.scheduled is not None
@@ -185,24 +238,22 @@ class Replay:
         readings = self.events.read(call.world.holders)
         if readings is None:
             return self
-        if self.hidden and any(each() is None for each in self.hidden):
+        row = self.sources.row(known)
+        if row is None:
             return self
         tables: list[list[Any]] = []
         starts = {key: generator._offset for key, (generator, _, _) in self.draws.items()}
-        for engine, scheduled, sources, parameters in self.runs:
+        for (engine, scheduled, sources, parameters), picks in zip(self.runs, self.sources.picks, strict=True):
             if scheduled is None:
                 target, (number, position) = sources
                 self._write(engine, target, tables[number][position], parameters, known)
                 tables.append([])
+                # Memory that nobody outside sees any more was exchanged.
+                again = self.sources.row(known) or row
+                row[: len(again)] = again
                 continue
-            # Without a call for each of a network's parameters, nearly all of which hold their buffers.
-            externals = [
-                (value.buffer if (value := known[source[1]]._storage.value).buffer is not None else value.realize())
-                if source[0] == "known"
-                else self._buffer(source, tables)
-                for source in sources
-            ]
-            externals += engine.device.allocate_all(scheduled.fresh)
+            externals = [*picks(row), *engine.device.allocate_all(scheduled.fresh)]
+            row += externals
             tables.append(externals)
             if self.draws or readings:
                 parameters = [self._moved(each, starts, readings) for each in parameters]
@@ -252,15 +303,6 @@ class Replay:
         if isinstance(parameter, Seed):
             return int(Seed(parameter.generator, parameter.shift, parameter.mask))
         return parameter
-
-    @staticmethod
-    def _buffer(source: Any, tables: list[list[Any]]) -> Any:
-        kind = source[0]
-        if kind == "plan":
-            return tables[source[1]][source[2]]
-        if kind == "storage":
-            return source[1]().value.realize()
-        return source[1]
 
 
 __all__ = ["Part", "Recording", "Replay"]
