@@ -312,7 +312,7 @@ def test_nothing_is_left_behind() -> None:
     with pytest.raises(ValueError), profile(activities=HOST) as prof, record_function("broken"):
         webgpu_torch.ones(2).add(1)
         raise ValueError
-    assert profiling.current() is None and mode_stack() == []
+    assert profiling.listener is None and mode_stack() == []
     assert [each.name for each in prof.events()][:2] == ["broken", "aten::ones"]
     with record_function("alone"):
         webgpu_torch.ones(2)
@@ -346,7 +346,7 @@ def test_forked_processes_are_not_recorded() -> None:
         if not child:
             webgpu_torch.zeros(2).add(1).tolist()
             hooks = len(optimizer._global_optimizer_pre_hooks) + len(optimizer._global_optimizer_post_hooks)
-            os._exit(len(prof.profiler._recorders[0].ranges) + hooks + (profiling.current() is not None))
+            os._exit(len(prof.profiler._recorders[0].ranges) + hooks + (profiling.listener is not None))
         _, status = os.waitpid(child, 0)
         webgpu_torch.eye(2)
     assert os.waitstatus_to_exitcode(status) == 0

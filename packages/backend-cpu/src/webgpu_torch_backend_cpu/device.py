@@ -8,6 +8,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -16,22 +17,25 @@ from webgpu_torch_core.backend.interface import Copy, Device, OutOfMemoryError, 
 from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.layouts import number_of_elements
-from webgpu_torch_core.record.runs import Run
+from webgpu_torch_core.record.runs import Run, picker
 
 from . import random, threads
 from .compiler import may_have_written, source_of
 from .jit.adaptive import compiled, description
 from .printer import TYPES
 
-#: a kernel with its operands, outputs and parameters; or None, the source and the target of a copy and its bytes
+#: a kernel and what picks its operands, outputs and parameters; or None, the source and the target of a copy and its bytes
 Entry = tuple[Any, Any, Any, Any]
+_array_of = attrgetter("array")
+
+
+#: smaller arrays are left to the allocator, which does not unmap them
+SMALLEST = 1 << 16
 
 
 class Pool:
     """Arrays kept for the next allocation of their size: mapping fresh pages costs more than most kernels."""
 
-    #: smaller arrays are left to the allocator, which does not unmap them
-    SMALLEST = 1 << 16
     #: bytes kept at most; beyond it the sizes unused for longest go first
     LIMIT = 1 << 28
 
@@ -41,7 +45,7 @@ class Pool:
 
     def take(self, nbytes: int) -> Any:
         """Return an array of ``nbytes`` uninitialised bytes."""
-        if nbytes < self.SMALLEST:
+        if nbytes < SMALLEST:
             return np.empty(nbytes, np.uint8)
         try:
             # One atomic step takes the array: threads and the garbage collector may be here too.
@@ -55,7 +59,7 @@ class Pool:
     def give(self, array: Any) -> None:
         """Keep an array that nobody refers to any more."""
         nbytes = array.nbytes
-        if nbytes < self.SMALLEST or nbytes > self.LIMIT:
+        if nbytes < SMALLEST or nbytes > self.LIMIT:
             return
         self._free.setdefault(nbytes, []).append(array)
         self.nbytes += nbytes
@@ -81,13 +85,14 @@ class Buffer:
         device.allocated += nbytes
         device.buffers += 1
 
-    def __del__(self, references: Any = sys.getrefcount) -> None:
-        # (The function is bound here because at the interpreter's end this module's names are gone before the last tensors.)
-        self.device.allocated -= self.nbytes
-        self.device.buffers -= 1
+    def __del__(self, references: Any = sys.getrefcount, smallest: int = SMALLEST) -> None:
+        # (These are bound here because at the interpreter's end this module's names are gone before the last tensors.)
+        device, nbytes = self.device, self.nbytes
+        device.allocated -= nbytes
+        device.buffers -= 1
         # Two references are this buffer's and the call's: no NumPy view of the user's shares the memory.
-        if self.array.base is None and references(self.array) == 2:
-            self.device.pool.give(self.array)
+        if nbytes >= smallest and self.array.base is None and references(self.array) == 2:
+            device.pool.give(self.array)
 
 
 class CpuDevice(Device):
@@ -139,7 +144,7 @@ class CpuDevice(Device):
         self.advance_timed(Run(plan, externals, parameters), report)
 
     def advance(self, run: Run) -> None:
-        self._run(run, self._prepared(run.plan))
+        self._run(run, run.plan.prepared or self._prepared(run.plan))
 
     def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
         entries = [
@@ -152,16 +157,16 @@ class CpuDevice(Device):
         return [Buffer(self, array, array.nbytes) for array in run.table[len(run.externals) :]]
 
     def _run(self, run: Run, entries: Sequence[Entry]) -> None:
-        count = len(run.externals)
-        if run.table is None:
-            temporaries = [self.pool.take(nbytes) for nbytes in run.plan.temporaries]
-            run.table = [*(buffer.array for buffer in run.externals), *temporaries]
+        table, sizes = run.table, run.plan.temporaries
+        if table is None:
+            table = run.table = [*map(_array_of, run.externals), *map(self.pool.take, sizes)]
         _quiet.run(_run_entries, run, entries)
         if run.finished:
-            for array in run.table[count:]:
-                self.pool.give(array)
+            if sizes:
+                for array in table[-len(sizes) :]:
+                    self.pool.give(array)
             # What nobody else refers to any more goes to the pool when its buffer does, unless the table still has the array.
-            run.table.clear()
+            table.clear()
 
     def _prepared(self, plan: Plan) -> Any:
         if plan.prepared is None:
@@ -171,7 +176,7 @@ class CpuDevice(Device):
     def _prepare(self, step: Any) -> tuple[Any, Any, Any, Any]:
         if isinstance(step, Copy):
             return None, step.source, step.target, step.nbytes
-        return self._function(step.kernel), step.operands, step.outputs, step.parameters
+        return self._function(step.kernel), picker(step.operands), picker(step.outputs), picker(step.parameters)
 
     def _function(self, kernel: Any) -> Callable[..., None]:
         found = self._compiled.get(kernel)
@@ -267,7 +272,7 @@ def _run_entries(run: Run, entries: Sequence[Entry]) -> None:
             if function is None:
                 arrays[outputs][:numbers] = arrays[operands][:numbers]
             else:
-                function([arrays[i] for i in operands], [arrays[i] for i in outputs], [parameters[i] for i in numbers])
+                function(operands(arrays), outputs(arrays), numbers(parameters))
     except Exception as error:
         run.begun = run.begun and may_have_written(error)
         raise

@@ -29,51 +29,37 @@ class Observer:
 
 
 _listening: list[Observer] = []
-#: the one that hears, read once per call: another thread may change it at any time
-_current: Observer | None = None
+#: the observer that hears, read once per call: another thread may change it at any time
+listener: Observer | None = None
 
 
 def observe(observer: Observer) -> None:
     """Let an observer hear of everything until :func:`ignore`; the one before it pauses."""
-    global _current
+    global listener
     _listening.append(observer)
-    _current = observer
+    listener = observer
 
 
 def ignore(observer: Observer) -> None:
     """Stop an observer."""
-    global _current
+    global listener
     if observer in _listening:
         _listening.remove(observer)
-    _current = _listening[-1] if _listening else None
-
-
-def current() -> Observer | None:
-    """Return the observer that listens now."""
-    return _current
+    listener = _listening[-1] if _listening else None
 
 
 def timed(name: str, action: Callable[..., Any], *arguments: Any) -> Any:
     """Do a part of the library's work under a name."""
-    observer = _current
+    observer = listener
     return action(*arguments) if observer is None else observer.timed(name, action, *arguments)
 
 
-def advance(device: Device, run: Run) -> None:
-    """Run a plan on a device from where it stands."""
-    observer = _current
-    if observer is None:
-        device.advance(run)
-    else:
-        observer.advance(device, run)
-
-
 def _forget() -> None:
-    global _current
+    global listener
     for observer in _listening:
         observer.forget()
     _listening.clear()
-    _current = None
+    listener = None
 
 
 if hasattr(os, "register_at_fork"):

@@ -210,6 +210,10 @@ class Overloads:
         )
 
 
+#: kinds of calls of one function whose classes are remembered
+MOST_KINDS = 256
+
+
 class Options:
     """The parameters of a function that are no tensors, and the classes of what has been given for them.
 
@@ -219,7 +223,7 @@ class Options:
         by_place, by_name: the classes that were right so far; empty until a call is looked at.
     """
 
-    __slots__ = ("_function", "_names", "by_name", "by_place", "first", "in_python")
+    __slots__ = ("_function", "_names", "_right", "by_name", "by_place", "first", "in_python")
 
     def __init__(self, function: Callable[..., object]) -> None:
         self._function = function
@@ -228,6 +232,8 @@ class Options:
         self.by_place: list[_Classes] = [_Classes()]
         self.by_name: defaultdict[str, _Classes] = defaultdict(_Classes)
         self._names: tuple[str, ...] | None = None
+        #: the classes of arguments by place that were right whatever their values
+        self._right: set[tuple[type, ...]] = set()
 
     def _prepare(self) -> None:
         signature = _signature(self._function)
@@ -253,16 +259,24 @@ class Options:
         Raises:
             TypeError: the declaration excludes it.
         """
+        classes = tuple(map(type, args))
+        if classes not in self._right:
+            self._require_places(args, classes)
+        for name, value in kwargs.items():
+            found = self.by_name[name]
+            if value.__class__ not in found and not found.learn(value):
+                raise self._refusal(name, None, found.kinds, value)
+
+    def _require_places(self, args: tuple[object, ...], classes: tuple[type, ...]) -> None:
         if self._names is None:
             self._prepare()
         for place in range(self.first, min(len(args), len(self.by_place))):
             found, value = self.by_place[place], args[place]
             if value.__class__ not in found and not found.learn(value):
                 raise self._refusal((self._names or ())[place], place + 1, found.kinds, value)
-        for name, value in kwargs.items():
-            found = self.by_name[name]
-            if value.__class__ not in found and not found.learn(value):
-                raise self._refusal(name, None, found.kinds, value)
+        looked = zip(classes[self.first :], self.by_place[self.first :], strict=False)
+        if all(each in found for each, found in looked) and len(self._right) < MOST_KINDS:
+            self._right.add(classes)
 
     def wrong(self, args: tuple[object, ...], kwargs: dict[str, object]) -> TypeError | None:
         """Return the error that names the first argument which its declaration excludes, None if all may be right."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from math import copysign, inf
 from typing import Any
 
-from .dtypes import bfloat16, bool_, dtype, float16, float32, uint8, uint64
+from .dtypes import STORED_DTYPES, bfloat16, bool_, dtype, float16, float32, uint8, uint64
 from .float8 import FORMATS
 from .scalar_math import bfloat16_bits_to_float, convert, float_to_bfloat16_bits, round_to_float16
 
@@ -169,9 +169,15 @@ def _whole(value: Any, kind: dtype) -> int:
     return int(value) % (int(kind.maximum) + 1)
 
 
+#: types that a format character says all of
+_PLAIN = frozenset(STORED_DTYPES) - {bool_, bfloat16, float16}
+
+
 def unpack(data: Any, kind: dtype) -> list[Any]:
     """Return host bytes as a list of Python numbers."""
     view = memoryview(data)
+    if kind in _PLAIN:
+        return view.cast(kind.format).tolist()  # type: ignore[call-overload]
     if kind is bool_:
         return [each != 0 for each in view]
     if kind is bfloat16:
@@ -181,7 +187,5 @@ def unpack(data: Any, kind: dtype) -> list[Any]:
     if kind.stored is uint8 and kind is not uint8:
         numbers = FORMATS[kind.name].numbers
         return [numbers[bits] for bits in view.cast("B")]
-    if kind.is_complex:
-        parts = unpack(view, kind.to_real())
-        return [complex(real, imaginary) for real, imaginary in zip(parts[::2], parts[1::2], strict=True)]
-    return list(memoryview(view).cast(kind.format))  # type: ignore[call-overload]
+    parts = unpack(view, kind.to_real())
+    return [complex(real, imaginary) for real, imaginary in zip(parts[::2], parts[1::2], strict=True)]

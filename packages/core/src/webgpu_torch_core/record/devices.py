@@ -250,7 +250,7 @@ def hand_over(least: int = WORTH_A_PLAN) -> None:
     if context.enabled:
         return
     for engine in _engines.values():
-        if engine.device.asynchronous and context.capture is None and len(engine.kernels) >= least:
+        if engine.device.asynchronous and context.capture is None and len(engine.recorder.tape.entries) >= least:
             engine.flush()
 
 

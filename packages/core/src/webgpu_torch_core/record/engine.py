@@ -11,7 +11,6 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any
 from weakref import ref
 
@@ -35,7 +34,6 @@ NODE_LIMIT = config.NODE_LIMIT.number(8192)
 PLAN_CACHE_LIMIT = 512
 
 
-_not_held = nullcontext()
 #: numbers of the threads that record
 _threads = itertools.count()
 
@@ -85,7 +83,7 @@ class Engine:
         self.recorder = Recorder()
         self.limits = Limits(device)
         # What a device that works on its own does in between has states that no exception may interrupt.
-        self._hold: Any = hold if device.asynchronous else _not_held
+        self._hold: Any = hold if device.asynchronous else self.lock
 
     # Recording
 
@@ -114,7 +112,7 @@ class Engine:
 
     def record(self, kernel: Any, values: Sequence[Value], parameters: Sequence[float | int] = ()) -> list[Value]:
         """Append a kernel over these values and return its outputs, which nothing has computed yet."""
-        recorder = self.recorder
+        recorder, tapes_lock = self.recorder, self.tapes_lock
         tape, ahead = recorder.tape, recorder.ahead
         if ahead.traces and context.capture is None and ahead.reaches(kernel, tape):
             reached = ahead.trace
@@ -125,17 +123,24 @@ class Engine:
                 tape = self.tape
             slots: list[int] = []
             for value in values:
-                place = value.place
-                slots.append(place[1] if place[0] is tape else self._enter(tape, value))
+                home, slot = value.place
+                if home is not tape:
+                    buffer = value.buffer
+                    if buffer is None or value.engine is not self:
+                        buffer = self._computed(value)
+                    with tapes_lock:
+                        slot = tape.admit(value, buffer)
+                slots.append(slot)
             outputs: list[Value] = []
-            with self.tapes_lock:
+            with tapes_lock:
                 # Another thread that wanted one of its values may have run the tape in the meantime.
                 if tape.open:
-                    first = len(tape.slots)
+                    held = tape.slots
+                    first = len(held)
                     for output in kernel.outputs:
                         value = Value(self, output.dtype, output.numel)
-                        value.place = (tape, len(tape.slots))
-                        tape.slots.append(ref(value))
+                        value.place = (tape, len(held))
+                        held.append(ref(value))
                         outputs.append(value)
                     tape.entries.append(_new_entry(Entry, (kernel, tuple(slots), first, tuple(parameters))))
                     break
@@ -143,17 +148,17 @@ class Engine:
             self.flush()
         return outputs
 
-    def _enter(self, tape: Tape, value: Value) -> int:
-        """Give a value from outside of a tape a slot there, computing it first if need be."""
+    def _computed(self, value: Value) -> Any:
+        """Return the buffer of a value from outside of a tape, computing it first if need be.
+
+        Raises:
+            DeviceLostError: it was on a device that stopped working.
+        """
         if value.engine is not self and value.engine.device.lost is not None:
             raise DeviceLostError(
                 f"a tensor that takes part lived on a device that was lost: {value.engine.device.lost}"
             )
-        buffer = value.buffer
-        if buffer is None:
-            buffer = self.compute(value)
-        with self.tapes_lock:
-            return tape.admit(value, buffer)
+        return value.realize()
 
     def allocate(self, dtype: dtype, numel: int) -> Value:
         """Return a value with a buffer of undefined contents."""
@@ -176,12 +181,13 @@ class Engine:
         Raises:
             RuntimeError: the device returned another number of bytes.
         """
-        self._count_read()
+        recorder = self._count_read()
         nbytes = value.numel * value.dtype.itemsize
         with self._hold:
             # What kernels report comes along with what is read.
-            data = self._compute_and_read(value, nbytes) if value.buffer is None else self._read(value.buffer, nbytes)
-            if self.reports or self.recorder.failed is not None:
+            buffer = value.buffer
+            data = self._compute_and_read(value, nbytes) if buffer is None else self._read(buffer, nbytes)
+            if self.reports or recorder.failed is not None:
                 self.raise_failed_checks()
         return data
 
@@ -191,7 +197,7 @@ class Engine:
         with self.lock:
             device.expects_read = nbytes > 0
             try:
-                buffer = value.realize()
+                buffer = self.compute(value)
             finally:
                 device.expects_read = False
             return self._read(buffer, nbytes)
@@ -223,11 +229,13 @@ class Engine:
 
         return wait
 
-    def _count_read(self) -> None:
+    def _count_read(self) -> Recorder:
         if context.capture is not None:
             context.capture.broken = "it reads results while it runs"
         self.statistics["reads"] += 1
-        self.recorder.reads += 1
+        recorder = self.recorder
+        recorder.reads += 1
+        return recorder
 
     def _read(self, buffer: Any, nbytes: int) -> bytearray:
         if not nbytes:
@@ -337,9 +345,8 @@ class Engine:
 
     def detach(self) -> None:
         """Let what this thread records from now on be a tape of its own."""
-        tape = self.recorder.tape
         with self.tapes_lock:
-            tape.open = False
+            self.recorder.tape.open = False
 
     # Running
 
@@ -355,15 +362,18 @@ class Engine:
         structure = tape.structure()
         scheduled = self._plan(structure, tape)
         if tape.failure is None:
-            self.recorder.ahead.ran(tape, scheduled, self.device.seconds)
+            ahead = self.recorder.ahead
+            if ahead.trace is not None or not scheduled.followed:
+                ahead.ran(tape, scheduled, self.device.seconds)
         externals = tape.buffers(scheduled.inputs)
-        externals += self.device.allocate_all(scheduled.fresh)
-        capture = tape.capture
-        if capture is not None:
-            capture.add(self, scheduled, tape)
-        self.statistics["flushes"] += 1
-        self.statistics["recorded"] += len(tape.entries)
-        self.statistics["kernels"] += len(scheduled.plan.steps)
+        if scheduled.fresh:
+            externals += self.device.allocate_all(scheduled.fresh)
+        if tape.capture is not None:
+            tape.capture.add(self, scheduled, tape)
+        statistics = self.statistics
+        statistics["flushes"] += 1
+        statistics["recorded"] += len(tape.entries)
+        statistics["kernels"] += len(scheduled.plan.steps)
         self._drive(tape, (scheduled, Run(scheduled.plan, externals, tape.parameters())))
 
     def _plan(self, structure: Structure, tape: Tape) -> Scheduled:
@@ -400,7 +410,7 @@ class Engine:
         tape.running = running
         scheduled, run = running
         # What a signal interrupts can begin its step again where nothing was overwritten.
-        held = _not_held if scheduled.repeatable and not self.device.asynchronous else hold
+        held: Any = self.lock if scheduled.repeatable and not self.device.asynchronous else hold
         while tape.running is running:
             with held:
                 try:
@@ -417,7 +427,8 @@ class Engine:
     def _advance(self, run: Run) -> None:
         """Run kernels, and name the one that fails."""
         try:
-            profiling.advance(self.device, run)
+            observer = profiling.listener
+            self.device.advance(run) if observer is None else observer.advance(self.device, run)
         except Exception as error:
             if run.table is not None:
                 name_kernel(error, run.name(), self.device)

@@ -128,18 +128,17 @@ class Tape:
         """Give a computed value a slot, or find the one it has."""
         number = self.leaves.get(id(buffer))
         if number is None or self.slots[number]() is not value:
-            capture = self.capture
+            slots, capture = self.slots, self.capture
             leaf = Leaf(value)
-            leaf.buffer = buffer
-            shared = bool(value.outside) and value.shared
-            # A recording notes every value that enters, shared or not.
-            constant = capture is not None and not capture.enter(value)
-            leaf.kept = shared or constant
-            # Whoever sees this memory may write into it as soon as the operation returns.
-            self.hasty = self.hasty or (shared and capture is None)
-            number = len(self.slots)
-            self.slots.append(leaf)
-            self.leaves[id(buffer)] = number
+            leaf.buffer, leaf.kept = buffer, False
+            if capture is not None:
+                # A recording notes every value that enters, shared or not.
+                leaf.kept = not capture.enter(value) or value.shared
+            elif value.outside and value.shared:
+                # Whoever sees this memory may write into it as soon as the operation returns.
+                leaf.kept = self.hasty = True
+            number = self.leaves[id(buffer)] = len(slots)
+            slots.append(leaf)
         value.place = (self, number)
         return number
 

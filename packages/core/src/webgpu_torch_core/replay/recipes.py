@@ -25,7 +25,7 @@ from ..record.engine import Engine, Recorder
 from ..record.node import anomaly, running
 from ..record.tape import Tape, Value
 from ..scheduling import described, joined
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Storage, Tensor
 from .gradients import Operand, Unknown
 from .gradients import Recipe as GradientRecipe
 
@@ -40,6 +40,8 @@ _Look = tuple[int, Callable[[Value], bool]]
 _TRACKED, _LEAF = object(), object()
 _SEEN: Any = object()
 _SIMPLE = frozenset((bool, int, float, str, type(None), dtype))
+#: those whose values are the same where they and their classes are equal
+_EXACT = _SIMPLE - {float}
 
 
 class _Recipe(NamedTuple):
@@ -90,9 +92,10 @@ def remembered(function: Function) -> Function:
             values += engine.record(kernel, list(map(values.__getitem__, operands)), parameters)
         if found.kind is None:
             [(number, layout, kind, place)] = found.results
-            return Tensor._from_value(values[number], layout, kind, place)
+            return Tensor._from_storage(Storage(values[number]), layout, kind, place)
         made = [
-            Tensor._from_value(values[number], layout, kind, place) for number, layout, kind, place in found.results
+            Tensor._from_storage(Storage(values[number]), layout, kind, place)
+            for number, layout, kind, place in found.results
         ]
         return found.kind(made) if found.kind is tuple else found.kind(*made)
 
@@ -130,6 +133,10 @@ def _describe(given: Iterable[Any], key: list[Any], values: list[Any], tensors: 
             # The two zeros are equal, but not the same.
             key += (kind, each if each or kind is not float else str(each))
         elif isinstance(each, list | tuple):
+            if _EXACT.issuperset(map(type, each)):
+                # Sizes and the like: True, 1 and 1.0 are equal, and not the same.
+                key += (kind, tuple(map(type, each)), tuple(each))
+                continue
             key += (kind, len(each))
             if not _describe(each, key, values, tensors):
                 return False

@@ -31,7 +31,7 @@ class record_function(ContextDecorator):
         self._opened: list[Any] = []
 
     def __enter__(self) -> record_function:
-        recorder = profiling.current()
+        recorder = profiling.listener
         found = None
         if isinstance(recorder, Recorder) and not recorder.paused:
             found = recorder.begin(self.name, "user")

@@ -209,7 +209,8 @@ def _uploaded(data: bytearray, source: Tensor, place: device) -> Tensor:
 
 def is_whole(source: Tensor) -> bool:
     """Return whether a tensor's elements fill its memory in row-major order."""
-    return source._layout.numel == storage_size(source) and source._layout.offset == 0 and source._layout.is_contiguous
+    layout = source._layout
+    return layout.is_contiguous and layout.offset == 0 and layout.numel == storage_size(source)
 
 
 def _conversion(name: str, kind: dtype) -> None:

@@ -37,13 +37,17 @@ def read_bytes(self: Tensor) -> bytearray:
     Raises:
         RuntimeError: the tensor has no elements itself: its class answers operations.
     """
-    value, size = self._storage.value, self.dtype.itemsize
-    if isinstance(value, MetaValue) and not self.is_meta:
-        raise RuntimeError(f"a {type(self).__name__} holds no elements itself: its class answers its operations")
-    little = value.numel * value.dtype.itemsize <= LITTLE and self._layout.numel * size <= LITTLE
-    if little and not (self.is_meta or is_whole(self)):
-        # No kernel gathers a few elements faster than they are read with what lies between them.
-        return _picked(self._engine.read(value), self._layout, size)
+    value = self._storage.value
+    if isinstance(value, MetaValue):
+        if not self.is_meta:
+            raise RuntimeError(f"a {type(self).__name__} holds no elements itself: its class answers its operations")
+    elif is_whole(self):
+        return value.engine.read(value)
+    else:
+        size = self.dtype.itemsize
+        if value.numel * value.dtype.itemsize <= LITTLE and self._layout.numel * size <= LITTLE:
+            # No kernel gathers a few elements faster than they are read with what lies between them.
+            return _picked(value.engine.read(value), self._layout, size)
     whole = _dense(self)
     return whole._engine.read(whole._storage.value)
 

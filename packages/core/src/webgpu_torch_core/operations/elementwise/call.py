@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 from itertools import compress
+from operator import is_not
 from typing import Any
 
 from ...bounded import Bounded
@@ -32,7 +33,7 @@ from ...record.devices import MetaEngine
 from ...record.grad_mode import recording
 from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
-from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
+from ...tensors.tensor import MetaValue, Size, Storage, Tensor, check_supported
 from ..common import check_apart, needs_gradient, refusing, require_tensor, result_layout, same_device, type_title
 from ..elements import at_start, is_taken, taken
 from ..in_place.writing import make_in_place
@@ -40,20 +41,10 @@ from ..indexing.index_checks import require_divisor
 from .backward import Backward, Gradient
 from .facts import Facts
 from .python_numbers import number_leaf, plain, varies
+from .resolution import Resolution
 
 _instances: list[Elementwise] = []
-
-
-class Resolution:
-    """A recorded form of an operation: its kernel and what comes out."""
-
-    __slots__ = ("divides", "dtype", "kernel", "layout")
-
-    def __init__(self, kernel: Pointwise, result: Layout, dtype: dtype, divides: bool) -> None:
-        self.kernel = kernel
-        self.layout = result
-        self.dtype = dtype
-        self.divides = divides
+_is_there = partial(is_not, None)
 
 
 class Elementwise:
@@ -70,6 +61,7 @@ class Elementwise:
         promotion: str,
         facts: Facts = Facts(),
         title: str | None = None,
+        defaults: tuple[Any, ...] = (),
     ) -> None:
         self.name = name
         self.definition = definition
@@ -82,11 +74,11 @@ class Elementwise:
         self.cache = self.caches[default_float[0]]
         _instances.append(self)
         # Options at their default specialise the kernel (alpha = 1 multiplies nothing); other numbers are parameters.
-        self.defaults: tuple[Any, ...] = ()
+        self.defaults = defaults
+        self.default_key = [part for each in defaults for part in (each.__class__, each)]
         self.declared: Callable[..., Any] | None = None
-        # By an operand and options what computes its gradient; the same by all operands that have one.
+        # By an operand and options what computes its gradient.
         self.gradients: dict[tuple[int, tuple[object, ...]], Gradient] = {}
-        self.gradients_of: dict[tuple[object, ...], tuple[list[Gradient], list[int]]] = {}
         # A gradient derived from the expression has no Python text of its own to step through.
         self.runs_on_numbers = True
         # By the number of an operand that PyTorch has no derivative for: what backward raises.
@@ -103,42 +95,41 @@ class Elementwise:
 
     def call(self, operands: tuple[Any, ...], extras: tuple[Any, ...] | None = None) -> Tensor:
         """Record the operation over tensors and numbers and return the result; options have their defaults if not given."""
-        extras = self.defaults if extras is None else extras
         key: list[Any] = []
-        values = []
-        parameters = []
-        first: Tensor | None = None
-        tracked = False
+        values: list[Any] = []
+        parameters: list[Any] = []
+        place: Any = None
+        tracked: bool | None = False
         for each in operands:
             if isinstance(each, Tensor):
-                if first is None:
-                    first = each
-                elif each.device is not first.device and each.device != first.device:
+                value, layout_, here = each._storage.value, each._layout, each.device
+                if place is None:
+                    place = here
+                elif here is not place and here != place:
                     return self.call(same_device(self.name, operands), extras)
-                value, layout_ = each._storage.value, each._layout
                 if layout_.offset and is_taken(each):
                     value, layout_ = taken(value, layout_, each.dtype), at_start(layout_)
                 # The kernel describes its whole buffers, of which the layout may be a part.
                 key += layout_, each.dtype, value.numel
                 values.append(value)
-                if not tracked and (each._requires_grad or each._grad_fn is not None or each._base is not None):
+                if each._requires_grad or each._grad_fn is not None:
                     tracked = True
+                elif not tracked and each._base is not None:
+                    # A view may have a gradient since its base was written to.
+                    tracked = None
             else:
                 key.append(type(each))
                 parameters.append(each)
-        for each, default in zip(extras, self.defaults, strict=True):
-            # True, 1 and 1.0 are equal, and not the same option.
-            key.append(each.__class__)
-            (parameters if each is not default and varies(each, default) else key).append(each)
-        identity = tuple(key)
-        found = self.cache.get(identity)
+        if extras is None:
+            extras = self.defaults
+            key += self.default_key
+        else:
+            self._add_options(extras, key, parameters)
+        found = self.cache.get(identity := tuple(key))
         if found is None:
-            if first is None or any(type(each).__module__ == "numpy" for each in operands):
-                return self.call(plain(self.name, self.facts.takes_numbers, operands), extras)
-            unseen = ruled_type(operands)
-            if unseen is not None:
-                return self._call_rule(unseen, operands, extras)
-            found = self._resolve(identity, operands, extras)
+            found = self._unseen(identity, operands, extras)
+            if found.__class__ is not Resolution:
+                return found
         if found.divides and found.layout.numel:
             require_divisor(self.name, operands[1])
         engine = values[0].engine
@@ -148,10 +139,28 @@ class Elementwise:
             if found.dtype not in engine.device.dtypes:
                 check_supported(engine, found.dtype)
             value = engine.record(found.kernel, values, parameters)[0]
-        result = Tensor._from_value(value, found.layout, found.dtype, first.device)  # type: ignore[union-attr]
-        if tracked and recording.enabled and found.dtype.category >= 2 and needs_gradient(*operands):
-            self._track(result, operands, extras)
+        result = Tensor._from_storage(Storage(value), found.layout, found.dtype, place)
+        may = tracked is not False and found.dtype.category >= 2 and recording.enabled
+        if may and (tracked or needs_gradient(*operands)):
+            self._track(found, result, operands, extras)
         return result
+
+    def _add_options(self, extras: tuple[Any, ...], key: list[Any], parameters: list[Any]) -> None:
+        """Add options that are numbers given at run time to a call's parameters, others to its key."""
+        for each, default in zip(extras, self.defaults, strict=True):
+            # True, 1 and 1.0 are equal, and not the same option.
+            key.append(each.__class__)
+            (parameters if each is not default and varies(each, default) else key).append(each)
+
+    def _unseen(self, identity: tuple[Any, ...], operands: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
+        """Return the resolution of a call of a new kind, or the result of one that has none of its own."""
+        tensors = any(isinstance(each, Tensor) for each in operands)
+        if not tensors or any(type(each).__module__ == "numpy" for each in operands):
+            return self.call(plain(self.name, self.facts.takes_numbers, operands), extras)
+        unseen = ruled_type(operands)
+        return (
+            self._resolve(identity, operands, extras) if unseen is None else self._call_rule(unseen, operands, extras)
+        )
 
     def _call_rule(self, unseen: dtype, operands: tuple[object, ...], extras: tuple[object, ...]) -> Tensor:
         kind = result_type(*operands)
@@ -196,10 +205,8 @@ class Elementwise:
                 wide = wide or compute is promoted or not (self.facts.rounds_numbers or self.facts.wide_second)
             leaves.append(ir.cast(leaf if wide else ir.cast(leaf, promoted), compute))
         for each, default in zip(extras, self.defaults, strict=True):
-            if varies(each, default):
-                arguments.append(number_leaf(each, promoted, compute, parameter_types))
-            else:
-                arguments.append(each)
+            leaf = number_leaf(each, promoted, compute, parameter_types) if varies(each, default) else each
+            arguments.append(leaf)
         expression = self.definition(*leaves, *arguments)
         if not isinstance(expression, ir.Expression):
             expression = ir.constant(expression, compute)
@@ -213,12 +220,9 @@ class Elementwise:
         )  # fmt: skip
         found = Resolution(kernel, out, result, self.facts.divides and promoted.category == 1)
         self.cache[identity] = found
-        self._remember_definition(kernel, leaves, arguments)
-        return found
-
-    def _remember_definition(self, kernel: Pointwise, leaves: list[ir.Expression], arguments: list[Any]) -> None:
         if self.runs_on_numbers and all(isinstance(each, ir.Expression) for each in arguments):
             interpreter.register_definition(kernel, self.definition, (*leaves, *arguments))
+        return found
 
     def _types(self, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> tuple[dtype, dtype]:
         promoted = result_type(*operands)
@@ -240,15 +244,23 @@ class Elementwise:
 
     # Gradient
 
-    def _track(self, result: Tensor, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> None:
+    def _track(self, found: Resolution, result: Tensor, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> None:
         edges = tuple([each._gradient_edge() if isinstance(each, Tensor) else None for each in operands])
-        gradients, needed = self._gradients(edges, extras)
+        wanted = tuple(map(_is_there, edges))
+        known = found.gradients.get(wanted)
+        if known is None:
+            # First: another thread may find what is next.
+            found.kinds = [(each._layout.shape, each.dtype) if isinstance(each, Tensor) else None for each in operands]
+            known = found.gradients[wanted] = self._gradients(wanted, extras)
+        gradients, needed = known
         if self.facts.saves_result and 0 in needed:
             saved: dict[int, Any] = {0: SavedOperand(operands[0], edges[0], result, self.title)}
         else:
-            saved = {index: each._save() if isinstance(each := operands[index], Tensor) else each for index in needed}
-        kinds = [(each._layout.shape, each.dtype) if isinstance(each, Tensor) else None for each in operands]
-        run_backward: Callable[..., Any] = Backward(gradients, kinds, saved, extras)
+            saved = {}
+            for index in needed:
+                each = operands[index]
+                saved[index] = each._save() if isinstance(each, Tensor) else each
+        run_backward: Callable[..., Any] = Backward(gradients, found.kinds, saved, extras)
         for index, error in self.refused.items() if self.refused else ():
             # Of some PyTorch lacks the derivative only where the other operand is a number.
             beside_number = index == 1 and self.refused_beside_numbers and isinstance(operands[0], Tensor)
@@ -257,30 +269,20 @@ class Elementwise:
         title = self.node_title
         result._grad_fn = Node(title if isinstance(title, str) else title(operands), edges, run_backward)
 
-    def _gradients(self, edges: tuple[object, ...], extras: tuple[Any, ...]) -> tuple[list[Gradient], list[int]]:
-        """Return what computes the gradient of each operand with an edge, and the operands that any of it needs."""
-        static = (
-            tuple(
-                [
-                    None if varies(each, default) else (each.__class__, each)
-                    for each, default in zip(extras, self.defaults, strict=True)
-                ]
-            )
-            if extras
-            else ()
+    def _gradients(self, wanted: tuple[bool, ...], extras: tuple[Any, ...]) -> tuple[list[Gradient], list[int]]:
+        """Return what computes the gradient of each operand that wants one, and the operands that any of it needs."""
+        static = tuple(
+            [
+                None if varies(each, default) else (each.__class__, each)
+                for each, default in zip(extras, self.defaults, strict=True)
+            ]
         )
-        wanted = tuple([each is not None for each in edges])
-        found = self.gradients_of.get((wanted, static))
-        if found is None:
-            for index in compress(range(len(edges)), wanted):
-                if (index, static) not in self.gradients:
-                    self.gradients[index, static] = (index, *self._make_gradient(index, len(edges), extras))
-            entries = [self.gradients[index, static] for index in compress(range(len(edges)), wanted)]
-            found = self.gradients_of[wanted, static] = (
-                entries,
-                sorted({each for _, _, used in entries for each in used}),
-            )
-        return found
+        numbers = list(compress(range(len(wanted)), wanted))
+        for index in numbers:
+            if (index, static) not in self.gradients:
+                self.gradients[index, static] = (index, *self._make_gradient(index, len(wanted), extras))
+        entries = [self.gradients[index, static] for index in numbers]
+        return entries, sorted({each for _, _, used in entries for each in used})
 
     def _make_gradient(
         self, index: int, count: int, extras: tuple[Any, ...]
@@ -320,9 +322,8 @@ class Elementwise:
             return 0.0 if found is None else found
 
         name = f"{self.name}_backward" if count == 1 else f"{self.name}_backward_{index}"
-        result = Elementwise(name, definition, "float", title=f"{self.title[:-1]}Backward0")
+        result = Elementwise(name, definition, "float", title=f"{self.title[:-1]}Backward0", defaults=self.defaults)
         result.runs_on_numbers = self.declared is not None
-        result.defaults = self.defaults
         return result, used
 
 
@@ -381,8 +382,8 @@ def elementwise(
     def decorate(definition: Callable[..., Any]) -> Any:
         name = definition.__name__
         formula = definition if not _keyword_names(definition) else _positional(definition)
-        core = Elementwise(name, formula, promotion, Facts(**facts))
-        core.defaults = tuple((definition.__kwdefaults__ or {}).values())
+        defaults = tuple((definition.__kwdefaults__ or {}).values())
+        core = Elementwise(name, formula, promotion, Facts(**facts), defaults=defaults)
         function = _make_function(name, definition, core, tensors)
         if tensors < 2:
             DIRECT[function] = Direct(core.call, definition.__code__.co_argcount)

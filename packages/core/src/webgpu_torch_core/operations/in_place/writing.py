@@ -210,9 +210,9 @@ def _without_elements(argument: Any) -> Any:
 def _shows_twice(target: Tensor) -> bool:
     """Return whether a tensor shows elements several times along a dimension, as expanded ones do."""
     layout = target._layout
-    return layout.numel > 0 and any(
-        stride == 0 and size > 1 for stride, size in zip(layout.strides, layout.shape, strict=True)
-    )
+    if 0 not in layout.strides or not layout.numel:
+        return False
+    return any(stride == 0 and size > 1 for stride, size in zip(layout.strides, layout.shape, strict=True))
 
 
 def without_repeats(self: Tensor) -> Tensor:

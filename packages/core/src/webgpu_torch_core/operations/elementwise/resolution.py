@@ -1,0 +1,30 @@
+"""What a kind of calls of an element-wise operation records."""
+
+from __future__ import annotations
+
+from ...ir.dtypes import dtype
+from ...ir.kernels import Pointwise
+from ...ir.layouts import Layout, Shape
+from .backward import Gradient
+
+
+class Resolution:
+    """A recorded form of an operation: its kernel and what comes out.
+
+    Attributes:
+        gradients: by which operands a gradient flows to, what computes it, and the operands that this needs.
+        kinds: the shape and the type of each operand, None for numbers; empty until a gradient flows to one.
+    """
+
+    __slots__ = ("divides", "dtype", "gradients", "kernel", "kinds", "layout")
+
+    def __init__(self, kernel: Pointwise, result: Layout, dtype: dtype, divides: bool) -> None:
+        self.kernel = kernel
+        self.layout = result
+        self.dtype = dtype
+        self.divides = divides
+        self.gradients: dict[tuple[bool, ...], tuple[list[Gradient], list[int]]] = {}
+        self.kinds: list[tuple[Shape, dtype] | None] = []
+
+
+__all__ = ["Resolution"]
