@@ -85,6 +85,7 @@ from .checks import _check_value as _check_value
 from .checks import _check_with as _check_with
 from ._parts import install_as_torch as install_as_torch
 from ._parts import lazily as _lazily
+from .backends.mkldnn import _mkldnn as _mkldnn
 from .accelerator import get_device_module as get_device_module
 from .func import vmap as vmap
 from .jit import fork as fork
@@ -145,8 +146,8 @@ RECURRENT = ("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell"
 
 #: what PyTorch's own functions call, and what it keeps for old programs: under ``torch`` only
 NATIVE = (
-    "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_dropout", "native_group_norm",
-    "native_layer_norm",
+    "convolution", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_dropout",
+    "native_group_norm", "native_layer_norm",
 )  # fmt: skip
 DEPRECATED = ("frobenius_norm", "nuclear_norm", "range")
 

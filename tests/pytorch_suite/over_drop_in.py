@@ -134,8 +134,6 @@ ANSWERS: dict[str, object] = {
     "torch._C._DisableFuncTorch": contextlib.nullcontext,
     "torch._C.has_lapack": True,
     "torch._C.has_spectral": True,
-    "torch._C._has_mkldnn": False,
-    "torch.backends.mkldnn.enabled": False,
     "torch.utils._foreach_utils._get_foreach_kernels_supported_devices": lambda: ["cuda"],
     "torch.compiler.set_stance": lambda *_, **__: contextlib.nullcontext(),
     "torch._logging.scribe.open_source_signpost": lambda *_, **__: None,

@@ -650,6 +650,7 @@ from webgpu_torch_nn.functional.recurrent import rnn_relu as rnn_relu
 from webgpu_torch_nn.functional.recurrent import rnn_relu_cell as rnn_relu_cell
 from webgpu_torch_nn.functional.recurrent import rnn_tanh as rnn_tanh
 from webgpu_torch_nn.functional.recurrent import rnn_tanh_cell as rnn_tanh_cell
+from webgpu_torch_nn.functional.native import convolution as convolution
 from webgpu_torch_nn.functional.native import grid_sampler as grid_sampler
 from webgpu_torch_nn.functional.native import grid_sampler_2d as grid_sampler_2d
 from webgpu_torch_nn.functional.native import grid_sampler_3d as grid_sampler_3d
@@ -723,6 +724,7 @@ from .checks import _check_value as _check_value
 from .checks import _check_with as _check_with
 from ._parts import install_as_torch as install_as_torch
 from ._parts import lazily as _lazily
+from .backends.mkldnn import _mkldnn as _mkldnn
 from .accelerator import get_device_module as get_device_module
 from .func import vmap as vmap
 from .jit import fork as fork

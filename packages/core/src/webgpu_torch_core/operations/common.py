@@ -24,6 +24,7 @@ from ..record.grad_mode import recording
 from ..record.node import Node
 from ..tensors.kinds import layout as memory_layout
 from ..tensors.kinds import strided
+from ..tensors.memory_formats import contiguous_format, suggested_format
 from ..tensors.tensor import MetaValue, Tensor, check_supported
 
 kernel_cache = lru_cache(maxsize=4096)
@@ -237,6 +238,14 @@ def laid_out(result: Tensor, wanted: Layout) -> Tensor:
     if wanted.strides == result._layout.strides:
         return result
     return Tensor._from_storage(result._storage, wanted, result.dtype, result.device)
+
+
+def ordered_as(result: Tensor, *sources: Tensor) -> Tensor:
+    """Return images or volumes with channels last in memory if those that they were computed from have them so."""
+    for each in sources:
+        if (order := suggested_format(each._layout)) is not contiguous_format:
+            return result.contiguous(memory_format=order)
+    return result
 
 
 def row_major(input: Tensor) -> Tensor:

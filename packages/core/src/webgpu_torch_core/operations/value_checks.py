@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..ir.dtypes import float32, int64
 from ..record.checks import check_base
-from ..record.devices import MetaEngine
+from ..record.devices import MetaEngine, on_host
 from ..tensors.tensor import Tensor
 from .elementwise.overloads import where
 
@@ -36,6 +36,14 @@ def require_none(wrong: Tensor, message: str, kind: type[Exception] = RuntimeErr
     if not _unchecked(wrong):
         base = check_base((message, kind), lambda found: kind(message))
         _fail(where(wrong.any(), base, 0).to(int64))
+
+
+def refuse_any(wrong: Tensor, message: str) -> None:
+    """Raise a RuntimeError if any element is True: on the host at once, elsewhere as by :func:`require_none`."""
+    if not on_host(wrong.device):
+        require_none(wrong, message)
+    elif not _unchecked(wrong) and bool(wrong.any()):
+        raise RuntimeError(message)
 
 
 def check_weights(weights: Tensor) -> None:

@@ -10,6 +10,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
 from webgpu_torch_core.notices import warn
+from webgpu_torch_core.operations.common import dtype_title
 from webgpu_torch_core.operations.in_place.writing import replaced, snapshot
 
 Sizes = int | Sequence[int]
@@ -63,6 +64,30 @@ def batched(input: Tensor, spatial: int, function: str) -> tuple[Tensor, bool]:
         optional = " with optional 0 dim batch size" if function == "max_pool1d" else ""
         raise RuntimeError(f"{function}: Expected {ranks}{optional} for input, but got: {list(input.shape)}")
     return input, False
+
+
+def require_kind(input: Tensor, accepted: bool, kernel: str) -> None:
+    """Raise a NotImplementedError that names PyTorch's kernel, unless an input's elements are floats or of another accepted kind."""
+    if input.numel() and not (input.dtype.is_floating_point or accepted):
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype_title(input.dtype)}'")
+
+
+def alert_not_deterministic(caller: str) -> None:
+    """Refuse what :func:`torch.use_deterministic_algorithms` forbids PyTorch, or warn where it is to warn only.
+
+    Raises:
+        RuntimeError: algorithms have to be deterministic.
+    """
+    if not torch.are_deterministic_algorithms_enabled():
+        return
+    advice = f"{caller} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True{{}})'. "
+    if not torch.is_deterministic_algorithms_warn_only_enabled():
+        raise RuntimeError(
+            advice.format("")
+            + "You can turn off determinism just for this operation, or you can use the 'warn_only=True' "
+            "option, if that's acceptable for your application."
+        )
+    warn(advice.format(", warn_only=True"))
 
 
 def before(input: Tensor, inplace: bool) -> Tensor:

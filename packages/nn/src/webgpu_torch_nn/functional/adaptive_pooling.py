@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NoReturn
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
+from webgpu_torch_core.operations.common import attach, ordered_as
 from webgpu_torch_core.operations.spatial.resampling import Table, resampled
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, nothing, window_sum
 
-from ._arguments import Sizes, batched, per_rank, spread
+from ._arguments import Sizes, batched, per_rank, require_kind, spread
 from .pooling import _maxima
 
 OutputSize = int | Sequence[int | None]
@@ -53,11 +55,30 @@ def _output(input: Tensor, output_size: OutputSize, spatial: int, function: str)
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(found)}: {list(found)}")
     if min(found) < 0:
         raise RuntimeError(f"{function}: elements of output_size must be greater than or equal to 0, but got {found}")
-    if 0 in input.shape[1:]:
+    return found
+
+
+def _check_sizes(input: Tensor, output: Sequence[int], function: str) -> None:
+    """Raise where an input has nothing to pool: averages of lines and images look at places only, others at channels, too."""
+    spatial = len(output)
+    places = spatial < 3 and "avg" in function
+    if 0 in (input.shape[-spatial:] if places else input.shape[1:]) and not ("avg" in function and set(output) == {1}):
         raise RuntimeError(
             f"{function}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes {list(input.shape)}"
         )
-    return found
+
+
+def _nowhere(source: Tensor, output: Sequence[int], function: str) -> Tensor:
+    """Return a result without elements, whose gradient is refused."""
+
+    def refuse(grad: Tensor) -> NoReturn:
+        raise RuntimeError(
+            f"{function}_backward(): Expected grad_output to have non-zero size for non-batch dimensions, but grad_output has "
+            f"sizes {list(grad.shape)}"
+        )
+
+    result = source.new_zeros((*source.shape[:2], *output))
+    return attach(result, "AdaptivePoolBackward0", (source,), refuse) if 0 in output else nothing(source, result.shape)
 
 
 def _even_window(sizes: Sequence[int], output: Sequence[int]) -> Window | None:
@@ -73,16 +94,22 @@ def _adaptive_average(input: Tensor, output_size: OutputSize, spatial: int) -> T
     _check_rank(input, output_size, spatial)
     source, alone = batched(input, spatial, function)
     output = _output(source, output_size, spatial, function)
+    require_kind(input, input.is_complex() and set(output) == {1}, function)
+    _check_sizes(input, output, function)
     sizes = tuple(source.shape[2:])
     window = _even_window(sizes, output)
-    if set(output) == {1}:
+    if 0 in output:
+        result = _nowhere(source, output, function)
+    elif set(output) == {1}:
         result = source.mean(tuple(range(2, 2 + spatial)), keepdim=True)
     elif window is not None:
         result = window_sum(source, window, 1.0 / math.prod(window.taps))
     else:
         tables = [_averaging_table(size, count) for size, count in zip(sizes, output, strict=True)]
         result = resampled(source, tables, from_zero=True)
-    return result.squeeze(0) if alone else result
+    if alone:
+        return result.squeeze(0)
+    return ordered_as(result, source) if spatial == 2 else result
 
 
 def _make_adaptive_avg_pool(spatial: int):
@@ -132,20 +159,24 @@ def _adaptive_maximum(
 ) -> Tensor | tuple[Tensor, Tensor]:
     function = f"adaptive_max_pool{spatial}d"
     _check_rank(input, output_size, spatial)
+    require_kind(input, False, "adaptive_max_pool3d_cpu" if spatial == 3 else "adaptive_max_pool2d")
     source, alone = batched(input, spatial, function)
     output = _output(source, output_size, spatial, function)
+    _check_sizes(input, output, function)
     sizes = tuple(source.shape[2:])
     window = _even_window(sizes, output)
-    if window is not None:
+    if window is not None and source.numel():
         return _maxima(source, window, alone, return_indices)
     if 0 in output or not source.numel():
-        values = nothing(source, (*source.shape[:2], *output))
+        values = _nowhere(source, output, function)
         indices = values.to(torch.int64)
     else:
         regions = [_regions(size, count) for size, count in zip(sizes, output, strict=True)]
         values, indices = _greatest(source, _flat_positions(regions, sizes, source))
     if alone:
         values, indices = values.squeeze(0), indices.squeeze(0)
+    elif spatial == 2:
+        values, indices = ordered_as(values, source), ordered_as(indices, source)
     return (values, indices) if return_indices else values
 
 
@@ -212,17 +243,26 @@ def _fractional(
     function = f"fractional_max_pool{spatial}d"
     if output_size is None and output_ratio is None:
         raise ValueError(f"{function} requires specifying either an output_size or an output_ratio")
+    if not is_whole(kernel_size) and len(tuple(kernel_size)) != spatial:  # type: ignore[arg-type]
+        raise RuntimeError(f"{function}: kernel_size must either be a single int or a tuple of {spatial} ints")
     source, alone = batched(input, spatial, function)
+    if 0 in input.shape[1:]:
+        raise RuntimeError(
+            f"{function}(): Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}"
+        )
     taps = spread(kernel_size, spatial, function, "kernel_size")
     sizes = tuple(source.shape[2:])
     if output_size is None:
         ratios = (output_ratio,) * spatial if isinstance(output_ratio, float | int) else tuple(output_ratio or ())
         output = tuple(int(size * ratio) for size, ratio in zip(sizes, ratios, strict=True))
     else:
+        if not is_whole(output_size) and len(tuple(output_size)) != spatial:  # type: ignore[arg-type]
+            raise RuntimeError(f"{function}: output_size must either be a single int or a tuple of {spatial} ints")
         output = _output(source, output_size, spatial, function)
-    for size, tap, count in zip(sizes, taps, output, strict=True):
-        if count + tap - 1 > size:
-            raise RuntimeError(f"{function}(): pool size ({tap}) too large relative to input size ({size})")
+    for title, size, tap, count in zip(("time", "height", "width")[-spatial:], sizes, taps, output, strict=True):
+        # PyTorch asks of volumes for one place more than they need.
+        if count + tap - 1 > size - (spatial == 3):
+            raise RuntimeError(f"{function}(): pool {title} {tap} too large relative to input {title} {size}")
     if samples is None:
         samples = torch.rand(*source.shape[:2], spatial, dtype=source.dtype, device=source.device)
     else:

@@ -18,6 +18,9 @@ from .pooling import max_pool2d_with_indices
 from .sampling import grid_sample
 
 Three = tuple[Tensor, Tensor, Tensor]
+_CONVOLUTIONS = (
+    (torch.conv1d, torch.conv_transpose1d), (torch.conv2d, torch.conv_transpose2d), (torch.conv3d, torch.conv_transpose3d)
+)  # fmt: skip
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 
@@ -84,6 +87,23 @@ def native_group_norm(
     result = group_norm(input, group, weight, bias, eps)
     variance, mean = torch.var_mean(wide(input).reshape(N, group, C // group * HxW), 2, correction=0)
     return result, mean.to(input.dtype), (variance + eps).rsqrt().to(input.dtype)
+
+
+def convolution(
+    input: Tensor, weight: Tensor, bias: Tensor | None, stride: Sequence[int], padding: Sequence[int],
+    dilation: Sequence[int], transposed: bool, output_padding: Sequence[int], groups: int,
+) -> Tensor:  # fmt: skip
+    """:func:`conv1d` to :func:`conv3d` of [n, c, sizes…], by the number of sizes; :func:`conv_transpose1d` and so on if ``transposed``.
+
+    Raises:
+        RuntimeError: an input of another rank, or sizes that do not fit.
+    """
+    spatial = input.ndim - 2
+    if not 1 <= spatial <= 3:
+        raise RuntimeError(f"convolution expects an input of 3 to 5 dimensions, but got sizes {list(input.shape)}")
+    if transposed:
+        return _CONVOLUTIONS[spatial - 1][1](input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return _CONVOLUTIONS[spatial - 1][0](input, weight, bias, stride, padding, dilation, groups)
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
+from webgpu_torch_core.operations.common import dtype_title, ordered_as
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.operations.spatial.sliding_windows import (
     Window,
@@ -17,8 +18,9 @@ from webgpu_torch_core.operations.spatial.sliding_windows import (
     picked,
     window_sum,
 )
+from webgpu_torch_core.operations.value_checks import refuse_any
 
-from ._arguments import Sizes, batched, per_rank, spread, wide
+from ._arguments import Sizes, alert_not_deterministic, batched, per_rank, require_kind, spread, wide
 from .activation import relu
 
 
@@ -139,10 +141,13 @@ def _avg_pool(
     count_include_pad: bool, divisor_override: int | None = None,
 ) -> Tensor:  # fmt: skip
     function = f"avg_pool{spatial}d"
+    require_kind(input, input.dtype is torch.int64, "avg_pool3d_out_frame" if spatial == 3 else "avg_pool2d")
     source, alone = batched(input, spatial, function)
     window = _pooling_window(source, spatial, function, kernel_size, stride, padding, 1, ceil_mode)
     result = _average(source, window, count_include_pad, divisor_override)
-    return result.squeeze(0) if alone else result
+    if alone:
+        return result.squeeze(0)
+    return ordered_as(result, source) if spatial == 2 else result
 
 
 def avg_pool1d(
@@ -195,6 +200,10 @@ def _max_pool(
     return_indices: bool,
 ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     function = f"max_pool{spatial}d"
+    of_integers = not input.is_complex() and input.dtype is not torch.bool
+    if spatial == 1 and not return_indices and not input.requires_grad:
+        require_kind(input, False, "max_pool1d_impl")
+    require_kind(input, of_integers, "max_pool3d" if spatial == 3 else "max_pool2d")
     source, alone = batched(input, spatial, function)
     window = _pooling_window(source, spatial, function, kernel_size, stride, padding, dilation, ceil_mode)
     return _maxima(source, window, alone, return_indices)
@@ -206,11 +215,11 @@ def _maxima(source: Tensor, window: Window, alone: bool, return_indices: bool) -
         values = nothing(source, (*source.shape[:2], *window.output))
         return (values, values.to(torch.int64)) if return_indices else values
     taps = greatest_taps(source.detach(), window)
-    values = picked(source, taps, window)
+    indices = ordered_as(flat_indices(source, taps, window), source) if return_indices else None
+    values = ordered_as(picked(source, taps, window, indices), source)
     values = values.squeeze(0) if alone else values
-    if not return_indices:
+    if indices is None:
         return values
-    indices = flat_indices(source, taps, window)
     return values, indices.squeeze(0) if alone else indices
 
 
@@ -264,8 +273,16 @@ def _unpool(
         (size - 1) * steps[axis] + taps[axis] - 2 * pads[axis] for axis, size in enumerate(lengths[: len(taps)])
     )
     sizes = default if output_size is None else _unpool_size(output_size, default, steps)
-    if len(sizes) != spatial or not all(map(is_whole, sizes)):
+    alert_not_deterministic(f"max_unpooling{max(spatial, 2)}d_forward_out")
+    if len(sizes) != spatial:
+        named = "(height, width)" if spatial == 2 else "(depth, height, width)"
+        raise RuntimeError(
+            f"There should be exactly {spatial} elements {named} in output_size, but got {len(sizes)} elements."
+        )
+    if not all(map(is_whole, sizes)):
         raise TypeError(f"{function}(): argument 'output_size' must be tuple of {spatial} ints, got {sizes!r:.80}")
+    if indices.dtype is not torch.int64:
+        raise RuntimeError(f"elements in indices should be type int64 but got: {dtype_title(indices.dtype)}")
     if indices.shape != input.shape:
         raise RuntimeError(
             f"Expected shape of indices to be same as that of the input tensor ({list(input.shape)}) but got indices tensor "
@@ -275,11 +292,19 @@ def _unpool(
         spread(stride if stride is not None else kernel_size, spatial, function, "stride")
         spread(padding, spatial, function, "padding")
     source, alone = batched(input, spatial, function)
+    if 0 in source.shape[1:]:
+        raise RuntimeError(
+            f"{function}(): Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}"
+        )
     lead = tuple(source.shape[:2])
-    flat = source.reshape(*lead, -1)
-    target = flat.new_zeros((*lead, math.prod(sizes)))
-    result = target.scatter(2, indices.reshape(*lead, -1), flat).reshape(*lead, *sizes)
-    return result.squeeze(0) if alone else result
+    flat, places = source.reshape(*lead, -1), indices.reshape(*lead, -1)
+    count = math.prod(sizes)
+    refuse_any(
+        (places < 0) | (places >= count),
+        f"Found an invalid max index (output volumes are of size {'x'.join(map(str, sizes))})",
+    )
+    result = flat.new_zeros((*lead, count)).scatter(2, places, flat).reshape(*lead, *sizes)
+    return result.squeeze(0) if alone else (ordered_as(result, source) if spatial == 2 else result)
 
 
 def _unpool_size(wanted: Sequence[int], default: tuple[int, ...], steps: tuple[int, ...]) -> Sequence[int]:

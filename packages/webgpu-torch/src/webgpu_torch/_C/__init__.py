@@ -30,6 +30,8 @@ from ..accelerator import current_accelerator
 from . import _functions as _functions
 from . import _functorch as _functorch
 from . import _nn as _nn
+from ._convolution import _ConvBackend as _ConvBackend
+from ._convolution import _select_conv_backend as _select_conv_backend
 
 _disabled_torch_function_impl = overrides.disabled_implementation
 _has_torch_function = overrides.has_torch_function

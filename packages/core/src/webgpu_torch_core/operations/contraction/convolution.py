@@ -17,7 +17,7 @@ from ...notices import warn_once
 from ...record.devices import on_host
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, needs_gradient, record
+from ..common import attach, kernel_cache, needs_gradient, ordered_as, record
 from ..movement.joining import clamped, element_index, flip, place_inside
 from .convolution_remainders import transposed_kernel, weight_by_remainder_kernel
 from .matrix_products import _accumulator, _wide_type
@@ -414,10 +414,15 @@ def _convolution(
             f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
             f"({' x '.join(map(str, taps))}). Kernel size can't be greater than actual input size"
         )
-    window = Window(steps, pads, spreads, groups, output)
-    if bias is None:
-        return convolve(input, weight, window)
-    return (convolve(input, weight, window, wide=True) + bias.reshape((-1,) + (1,) * spatial)).to(input.dtype)
+    result = convolve(input, weight, Window(steps, pads, spreads, groups, output), wide=bias is not None)
+    return finished(result, input, weight, bias)
+
+
+def finished(product: Tensor, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return a convolution's result: the product and the bias, with channels last in memory if an operand has them so."""
+    if bias is not None:
+        product = (product + bias.reshape((-1,) + (1,) * (input.ndim - 2))).to(input.dtype)
+    return ordered_as(product, input, weight)
 
 
 @operation("contraction", method=False)

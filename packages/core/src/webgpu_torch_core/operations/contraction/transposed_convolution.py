@@ -7,7 +7,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...tensors.tensor import Tensor
-from .convolution import Window, input_gradient, per_dimension
+from .convolution import Window, finished, input_gradient, per_dimension
 
 
 def _transposed_window(
@@ -64,10 +64,7 @@ def _transposed(
     shape = (input.shape[0], weight.shape[1] * groups, *sizes)
     if not input.shape[0]:
         return input.new_zeros(shape)
-    if bias is None:
-        return input_gradient(input, weight, window, shape)
-    result = input_gradient(input, weight, window, shape, wide=True)
-    return (result + bias.reshape((-1,) + (1,) * spatial)).to(input.dtype)
+    return finished(input_gradient(input, weight, window, shape, wide=bias is not None), input, weight, bias)
 
 
 @operation("contraction", method=False)

@@ -34,6 +34,7 @@ from ...tensors.memory_formats import (
     dense_layout,
     has_memory_format,
     memory_format,
+    suggested_format,
 )
 from ...tensors.tensor import Tensor, check_supported, empty_tensor, storage_size
 from ..common import attach, kernel_cache, record_on
@@ -160,7 +161,7 @@ def to(
     kind, place = as_dtype(wanted) or self.dtype, self.device if where is None else canonical_device(where)
     if kind is self.dtype and place == self.device and not copy:
         # A tensor that is not channels-last counts as contiguous here, whatever its strides.
-        if memory_format not in CHANNELS_LAST_RANKS or has_memory_format(self._layout, memory_format):
+        if memory_format not in CHANNELS_LAST_RANKS or suggested_format(self._layout) is memory_format:
             return self
         return clone(self, memory_format=memory_format)
     _warn_discarded(self.dtype, kind)

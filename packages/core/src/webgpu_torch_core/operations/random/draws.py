@@ -19,6 +19,7 @@ from ...tensors.tensor import Tensor, empty_tensor
 from ..common import (
     attach,
     kernel_cache,
+    laid_out,
     one_tuple_of_sizes,
     record_on,
     require_layout,
@@ -228,13 +229,13 @@ def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> N
         pin_memory: bool = False,
     ) -> Tensor:
         require_layout(layout, pin_memory)
-        result = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
-        if result._layout.is_contiguous:
-            result = draw(kind, tuple(result._layout.shape), result.dtype, result.device, generator, *numbers)
+        made = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
+        if made._layout.is_contiguous:
+            made = laid_out(draw(kind, made.shape, made.dtype, made.device, generator, *numbers), made._layout)
         else:
             # PyTorch keeps the input's strides and draws in the order of memory.
-            result = getattr(result, f"{kind}_")(generator=generator)
-        return result.requires_grad_() if requires_grad else result
+            made = getattr(made, f"{kind}_")(generator=generator)
+        return made.requires_grad_() if requires_grad else made
 
     like.__name__ = like.__qualname__ = f"{name}_like"
     like.__doc__ = f"{doc[:-1]}, in the input's shape and type."
@@ -304,7 +305,8 @@ def randint_like(
     result = empty_like(input, dtype=dtype, device=device, memory_format=memory_format)
     if not result._layout.is_contiguous:
         return result.random_(int(low), int(high), generator=generator)
-    return integers(int(low), int(high), tuple(result._layout.shape), result.dtype, result.device, generator)
+    drawn = integers(int(low), int(high), tuple(result._layout.shape), result.dtype, result.device, generator)
+    return laid_out(drawn, result._layout)
 
 
 @operation("random", method=False)

@@ -17,9 +17,8 @@ from ...ir.dtypes import dtype, float32, float64, int32
 from ...ir.kernels import Operand
 from ...ir.layouts import Layout
 from ...record.devices import device, engine_for
-from ...tensors.memory_formats import contiguous_format, suggested_format
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, record
+from ..common import attach, kernel_cache, ordered_as, record
 from ..creation.factories import from_bytes
 from ..movement.joining import element_index
 from .sliding_windows import nothing, summing_kernel
@@ -144,9 +143,7 @@ def resampled(input: Tensor, tables: Sequence[Table | None], from_zero: bool = F
     ``from_zero``: sums begin with 0. Tables with weights need floating-point inputs. Differentiable any number of times, at the
     cost of the transposed map.
     """
-    order = suggested_format(input._layout)
-    result = _mapped(input, tables, from_zero)
-    return result if order is contiguous_format else result.contiguous(memory_format=order)
+    return ordered_as(_mapped(input, tables, from_zero), input)
 
 
 def _mapped(input: Tensor, tables: Sequence[Table | None], from_zero: bool) -> Tensor:

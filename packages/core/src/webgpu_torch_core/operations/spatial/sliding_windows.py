@@ -78,6 +78,16 @@ class Window:
             coordinates.append(clamped(position, size) if tests else position)
         return coordinates, inside
 
+    def misses(self, sizes: Sequence[int]) -> bool:
+        """Return whether the window reads nothing at some position."""
+        return any(
+            all(not 0 <= place * step + tap * spread - padding < size for tap in range(taps))
+            for size, step, padding, spread, taps, count in zip(
+                sizes, self.stride, self.padding, self.dilation, self.taps, self.output, strict=True
+            )
+            for place in range(count)
+        )
+
     def find(self, targets: Sequence[Position], taps: Sequence[Position]) -> tuple[list[Any], Any]:
         """Return the positions whose taps read given coordinates (kept in range), and whether there are such."""
         coordinates: list[Any] = []
@@ -295,7 +305,7 @@ def _pick_kernel(
 ) -> Pointwise:
     spatial = len(window.taps)
     number = ir.load(1, taps.offset, taps.strides, int32)
-    positions, _ = window.read(source.shape[2:], _coordinates(2, spatial), _split_tap(number, window.taps))
+    positions, inside = window.read(source.shape[2:], _coordinates(2, spatial), _split_tap(number, window.taps))
     positions = [clamped(each, size) for each, size in zip(positions, source.shape[2:], strict=True)]
     if indices:
         value: Any = ir.constant(0, int32)
@@ -304,6 +314,9 @@ def _pick_kernel(
         result = int64
     else:
         value = ir.load_at(0, element_index(source, [*_coordinates(0, 2), *positions]), kind)
+        if window.misses(source.shape[2:]):
+            lowest = -math.inf if kind.category == 2 else kind.minimum
+            value = value if inside is None else ir.select(inside, value, ir.constant(lowest, kind))
         result = kind
     store = Store(0, 0, contiguous_strides(taps.shape), ir.cast(value, result))
     operands = (Operand(kind, numel), Operand(int32, taps_numel))
@@ -336,12 +349,22 @@ def _pick(input: Tensor, taps: Tensor, window: Window, indices: bool) -> Tensor:
     return record(kernel, (input, taps), (), (taps._layout.shape,))
 
 
-def picked(input: Tensor, taps: Tensor, window: Window) -> Tensor:
-    """Return [n, c, positions…]: the element that the tap of a given number reads at every position."""
+def picked(input: Tensor, taps: Tensor, window: Window, indices: Tensor | None = None) -> Tensor:
+    """Return [n, c, positions…]: the element that the tap of a given number reads at every position, the lowest if none does.
+
+    ``indices`` are what a caller gets beside the result and may not change before the backward pass.
+    """
     result = _pick(input, taps, window, False)
     if needs_gradient(input):
         saved, sizes = taps._save(), tuple(input._layout.shape[2:])
-        attach(result, "MaxPoolBackward0", (input,), lambda grad: _spread(grad, saved.unpack(), window, sizes))
+        shown = None if indices is None else indices._save()
+
+        def run_backward(grad: Tensor) -> Tensor:
+            if shown is not None:
+                shown.unpack()
+            return _spread(grad, saved.unpack(), window, sizes)
+
+        attach(result, "MaxPoolBackward0", (input,), run_backward)
     return result
 
 
