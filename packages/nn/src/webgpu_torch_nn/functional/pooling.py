@@ -100,6 +100,9 @@ def _pooling_window(
 
 
 def _count(window: Window, axis: int, size: int, include_pad: bool) -> list[int]:
+    """Return how many elements each of the windows along a dimension has, or one number for all."""
+    if not window.padding[axis] and (window.output[axis] - 1) * window.stride[axis] + window.taps[axis] <= size:
+        return [window.taps[axis]]
     counts: list[int] = []
     for position in range(window.output[axis]):
         start = position * window.stride[axis] - window.padding[axis]

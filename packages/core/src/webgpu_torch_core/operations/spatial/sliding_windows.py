@@ -80,13 +80,15 @@ class Window:
 
     def misses(self, sizes: Sequence[int]) -> bool:
         """Return whether the window reads nothing at some position."""
-        return any(
-            all(not 0 <= place * step + tap * spread - padding < size for tap in range(taps))
-            for size, step, padding, spread, taps, count in zip(
-                sizes, self.stride, self.padding, self.dilation, self.taps, self.output, strict=True
-            )
-            for place in range(count)
-        )
+        for axis, size in enumerate(sizes):
+            step, padding, spread = self.stride[axis], self.padding[axis], self.dilation[axis]
+            count, reach = self.output[axis], (self.taps[axis] - 1) * spread - padding
+            # Between these ends all taps read.
+            low, high = min(-(-padding // step), count), max((size - reach + step - 1) // step, 0)
+            for place in (*range(low), *range(max(low, high), count)):
+                if all(not 0 <= place * step + tap * spread - padding < size for tap in range(self.taps[axis])):
+                    return True
+        return False
 
     def find(self, targets: Sequence[Position], taps: Sequence[Position]) -> tuple[list[Any], Any]:
         """Return the positions whose taps read given coordinates (kept in range), and whether there are such."""
