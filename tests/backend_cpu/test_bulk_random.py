@@ -8,6 +8,7 @@ import torch
 import webgpu_torch_core as core
 from webgpu_torch_backend_cpu import random
 from webgpu_torch_core.random_streams.streams import MersenneTwister
+from webgpu_torch_core.record.devices import engine_for
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 SIZES = (5, 17, 1000, 8193, 60_003)
@@ -85,3 +86,30 @@ def test_more_words_than_one_call_gives(monkeypatch):
     expected = MersenneTwister(3).words(1000)
     monkeypatch.setattr(streams, "_WORDS_AT_ONCE", 64)
     assert MersenneTwister(3).words(1000) == expected
+
+
+def test_a_filled_tensor_takes_the_drawn_memory_over():
+    with core.device("cpu"):
+        device = engine_for(core.device("cpu")).device
+        core.manual_seed(2)
+        drawn = core.rand(70_000)
+        before = device.memory_allocated()
+        x = core.empty(70_000)
+        part, kept = x[5:9], x.uniform_()
+        assert device.memory_allocated() - before == x.numel() * 4
+        core.manual_seed(2)
+        x.uniform_()
+        x.add_(1)
+        assert kept is x
+        assert part.tolist() == (drawn[5:9] + 1).tolist()
+        assert device.memory_allocated() - before == x.numel() * 4
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_weights_with_few_digits(kind):
+    def draws(library):
+        weights = library.arange(1, 9, dtype=getattr(library, kind)).repeat(3, 7000)
+        return library.multinomial(weights, 3000, replacement=True)
+
+    for seed in range(3):
+        check_equal(draws, seed)

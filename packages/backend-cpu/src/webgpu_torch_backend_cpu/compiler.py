@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import standard_name
@@ -76,7 +76,10 @@ class PointwiseWriter(Writer):
         for shape, stores in boxes.pieces(self.kernel.shape, self.kernel.stores):
             # The dimension along which the next element lies farthest away comes first.
             strides = stores[0].strides
-            block, indent = self.loop(shape, sorted(range(len(shape)), key=lambda axis: -abs(strides[axis])))
+            order = sorted(range(len(shape)), key=lambda axis: -abs(strides[axis]))
+            # Rows that are read at computed positions lie the closer together the fewer they are.
+            reads = any(node.step == "load_rows" for each in stores for node in topological(each.value))
+            block, indent = self.loop(shape, order, BLOCK_ELEMENTS // 4 if reads else BLOCK_ELEMENTS)
             self.stores(stores, self.printer(shape, block), shape, block, indent)
 
 

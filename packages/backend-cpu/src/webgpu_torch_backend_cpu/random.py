@@ -24,7 +24,7 @@ from . import compiled_draws
 from .normal_numbers import normal_singles
 from .printer import TYPES
 from .runtime import to_bfloat16
-from .uniform_numbers import LOW_53, doubles, unit_doubles, unit_singles, words
+from .uniform_numbers import CHUNK, LOW_53, doubles, unit_doubles, unit_singles, words
 
 Array = Any
 
@@ -78,13 +78,14 @@ def _are_valid(kind: str, element: dtype, data: Any, options: Any) -> bool:
         return False
     values = np.frombuffer(data, TYPES[of.name])
     if kind == "bernoulli_of":
-        return bool(((values >= 0) & (values <= 1)).all())
+        return not values.size or bool(values.min() >= 0 and values.max() <= 1)
     rows, samples, replacement = options
     table = values.reshape(rows, -1)
-    return (
-        0 < samples and (replacement or samples <= table.shape[1])
-        and bool(((table >= 0) & (table < np.inf)).all()) and bool((table > 0).any(1).all())
-    )  # fmt: skip
+    if not table.size or not 0 < samples or not (replacement or samples <= table.shape[1]):
+        return False
+    # What is not a number is neither above nor below anything.
+    greatest = table.max(1)
+    return bool(table.min() >= 0 and greatest.min() > 0 and greatest.max() < np.inf)
 
 
 def _uniform_words(stream: Any, count: int, element: dtype) -> Array:
@@ -325,19 +326,29 @@ def _multinomial(stream: Any, count: int, element: dtype, weights: Any, options:
     rows, samples, replacement = options
     table = np.frombuffer(weights, TYPES[element.name]).reshape(rows, -1)
     if replacement and samples > 1:
-        # One running sum after the other in the type of the weights, as PyTorch adds.
-        sums = np.cumsum(table, axis=1, dtype=table.dtype)
-        sums /= sums[:, -1:].copy()
-        sums[:, -1] = 1.0
-        draws = doubles(stream, count).reshape(rows, samples)
-        return np.stack(
-            [np.searchsorted(row, drawn) for row, drawn in zip(sums.astype(np.float64), draws, strict=True)]
-        )
+        return _replaced(table, doubles(stream, count).reshape(rows, samples))
     waits = _exponential(stream, table.size, element, 1.0, None).reshape(table.shape)
     scores = np.where(waits == 0, np.inf, table / waits)
     if samples == 1:
         return scores.argmax(1)
     return np.stack([_greatest(row, samples) for row in scores])
+
+
+def _replaced(table: Array, draws: Array) -> Array:
+    """Return in which share of its row's weights each draw lies; rows are taken together as far as their sums stay in cache."""
+    limits = draws.astype(table.dtype, copy=False)
+    # The least number of the weights' type that is no less than a draw finds what the draw does.
+    limits = np.where(limits < draws, np.nextafter(limits, table.dtype.type(np.inf)), limits)
+    result = np.empty(draws.shape, np.int64)
+    step = max(CHUNK // table.shape[1], 1)
+    for start in range(0, len(table), step):
+        # One running sum after the other in the type of the weights, as PyTorch adds.
+        sums = np.cumsum(table[start : start + step], axis=1, dtype=table.dtype)
+        sums /= sums[:, -1:].copy()
+        sums[:, -1] = 1.0
+        for number, row in enumerate(sums, start):
+            result[number] = row.searchsorted(limits[number])
+    return result
 
 
 def _greatest(scores: Array, count: int) -> Array:

@@ -33,7 +33,7 @@ def rows(source: Array, first: Array, row: tuple[int, ...], count: int) -> Array
         low, stop = int(starts.min()), int(starts.max()) + 1
         if stop - low <= 4 * starts.size:
             # A copy of what lies between the first and the last, where it is not in order already, is worth one call for all.
-            np.moveaxis(source[low:stop], 0, -1).take(starts - low, axis=-1, out=found, mode="clip")
+            source[low:stop].transpose((*range(1, source.ndim), 0)).take(starts - low, axis=-1, out=found, mode="clip")
         else:
             for place in np.ndindex(source.shape[1:]):
                 source[(slice(None), *place)].take(starts, out=found[place], mode="clip")

@@ -173,6 +173,13 @@ class Engine:
                 self.device.write(value.buffer, view)
         return value
 
+    def keep(self, dtype: dtype, data: Any) -> Value:
+        """Return a value of host bytes that nobody else holds: in their own memory where the device takes it."""
+        wrap, memory = getattr(self.device, "wrap_host", None), memoryview(data).cast("B")
+        if wrap is None or memory.readonly:
+            return self.upload(dtype, memory)
+        return Value(self, dtype, len(memory) // dtype.itemsize, wrap(memory))
+
     # Results
 
     def read(self, value: Value) -> bytearray:

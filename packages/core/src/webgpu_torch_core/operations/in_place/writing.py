@@ -249,14 +249,15 @@ def check_distinct(target: Tensor) -> None:
         )
 
 
-def assign(target: Tensor, source: Tensor, fresh: bool = False) -> Tensor:
+def assign(target: Tensor, source: Tensor, fresh: bool = False, made: bool = False) -> Tensor:
     """Make ``target``'s elements those of ``source`` (same shape; converted to its type), with gradient, and return it.
 
-    ``fresh`` says that nobody else holds ``source``: its value may move over instead of being copied.
+    ``fresh`` says that nobody else holds ``source``: its value may move over instead of being copied; ``made``, that this is true
+    of its memory, too, where it has some already.
     """
     tracked = recording.enabled and (source.requires_grad or target.requires_grad)
     before = target._gradient_edge() if tracked else None
-    write(target, source.detach(), fresh)
+    write(target, source.detach(), fresh, made)
     if tracked and target.dtype.category >= 2:
         _track_write(target, source, None if fresh and source.requires_grad else before)
         if target._retains_grad and before is not None:
@@ -278,8 +279,8 @@ def _retain_again(target: Tensor, before: tuple[Node, int]) -> None:
     target.retain_grad()
 
 
-def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
-    """Store ``source`` (same shape) into ``target``'s elements, without gradient."""
+def write(target: Tensor, source: Tensor, fresh: bool = False, made: bool = False) -> None:
+    """Store ``source`` (same shape) into ``target``'s elements, without gradient; ``fresh`` and ``made`` as for :func:`assign`."""
     if target.dtype in FLOAT8 or source.dtype in FLOAT8:
         target, source = _bits_write(target, source)
     if target.dtype.is_complex or source.dtype.is_complex:
@@ -294,7 +295,8 @@ def write(target: Tensor, source: Tensor, fresh: bool = False) -> None:
     given = source._storage.value
     whole = layout.offset == 0 and layout.numel == value.numel and is_dense(layout)
     like = source.dtype is target.dtype and source._layout.strides == layout.strides and source._layout.offset == 0
-    if fresh and whole and like and given.numel == value.numel and given.buffer is None and source._base is None:
+    moves = given.buffer is None or (made and not given.outside)
+    if fresh and whole and like and given.numel == value.numel and moves and source._base is None:
         replacement = given
     else:
         replacement = _record_write(value, target, source, whole)

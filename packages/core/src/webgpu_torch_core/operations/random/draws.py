@@ -27,7 +27,7 @@ from ..common import (
     type_title,
 )
 from ..complex.interleaving import complex_alias
-from ..creation.factories import as_dtype, asked, empty_like, from_bytes, place_of
+from ..creation.factories import as_dtype, asked, empty_like, place_of
 from ..creation.reading import read_bytes
 from ..elementwise.call import default_float
 from ..outputs import into
@@ -179,8 +179,9 @@ def host_draw(
     second: Any = None, result: dtype | None = None,
 ) -> Tensor:  # fmt: skip
     """Return what a host's device draws (see :meth:`~webgpu_torch_core.backend.interface.Device.draw`) in a shape."""
-    data = engine_for(place).device.draw(kind, source.host_stream(), number_of_elements(shape), element, first, second)
-    return from_bytes(data, shape, result or element, place)
+    engine, of = engine_for(place), result or element
+    data = engine.device.draw(kind, source.host_stream(), number_of_elements(shape), element, first, second)
+    return Tensor._from_value(engine.keep(of, data), contiguous_layout(shape), of, place)
 
 
 def _drawn_into(out: Tensor, shape: tuple[int, ...], kind: str, generator: Any) -> Tensor:
@@ -277,9 +278,7 @@ def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: de
     require_distribution("integers", kind, low, high)
     source = source_generator(generator, place)
     if on_host(place):
-        count = number_of_elements(shape)
-        data = engine_for(place).device.draw("integers", source.host_stream(), count, kind, low, high)
-        return from_bytes(data, shape, kind, place)
+        return host_draw("integers", shape, kind, place, source, low, high)
     if high - low > 0xFFFFFFFF or not -(1 << 31) <= low < 1 << 31:
         raise RuntimeError(f"randint on {place} takes ranges within 32 bits, got [{low}, {high})")
     return _device_draw("integers", shape, kind, place, source, (low & 0xFFFFFFFF, high - low))

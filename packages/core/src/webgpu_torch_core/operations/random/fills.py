@@ -25,7 +25,7 @@ def _in_memory_order(self: Tensor, make: Callable[[tuple[int, ...]], Tensor]) ->
     check_writable(self)
     shape, strides = tuple(self._layout.shape), self._layout.strides
     if self._layout.is_contiguous or not on_host(self.device):
-        return assign(self, make(shape), fresh=True)
+        return assign(self, make(shape), fresh=True, made=True)
     order = sorted(range(len(shape)), key=lambda each: -strides[each])
     drawn = make(tuple(shape[each] for each in order))
     return assign(self, drawn.permute(tuple(sorted(range(len(shape)), key=lambda each: order[each]))))
