@@ -2,9 +2,9 @@
 
 ``python benchmarks/cpu.py [name …]`` prints a row for each whose name holds one of the arguments. Times are medians of rounds in
 which both sides take turns, in milliseconds: of the processor with one thread, so that other programs take no part, else of the clock. Each job also runs in a process of its own per side, for its first run and for the
-memory that it takes at most beyond what importing takes. Options: ``--threads 1,2`` (one by default), ``--jobs`` or
+memory that it takes at most beyond what importing takes (with the compiler's library where there is one). Options: ``--threads 1,2`` (one by default), ``--jobs`` or
 ``--operations`` for one half, ``--jit`` for compiled kernels where llvmlite is installed (NumPy alone otherwise), ``--page`` to
-write the table into the documentation.
+write the tables of both into the documentation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cpu_jobs import JOBS, Job, Library, classified
 
@@ -169,6 +169,11 @@ def alone(name: str, side: str) -> None:
     """Print how long the first and the second run take on one side, and how many MiB it needs at most beyond importing."""
     t, wait = library(side)
     milliseconds(lambda: t.randn(3) @ t.randn(3), wait)
+    if side == "ours" and os.environ.get("WEBGPU_TORCH_CPU_JIT") != "0":
+        from webgpu_torch_backend_cpu.jit.machine import machine
+
+        # The compiler's library is a part of what importing takes, as PyTorch's is.
+        machine()
     before = _resident()
     job = JOBS[name](t)
     wait()
@@ -187,10 +192,20 @@ def _resident() -> float:
 # All of them
 
 
-def child(threads: int, *arguments: str) -> Iterator[Any]:
-    """Yield what another process prints, whose libraries have so many threads from the start."""
-    settings = {name: str(threads) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
-    if "--jit" not in sys.argv:
+class Setting(NamedTuple):
+    """What processes that measure are started with: threads of all libraries, and whether kernels are compiled."""
+
+    threads: int
+    jit: bool
+
+    def __str__(self) -> str:
+        return f"{'[jit]' if self.jit else 'NumPy'}, {self.threads} {'thread' if self.threads == 1 else 'threads'}"
+
+
+def child(setting: Setting, *arguments: str) -> Iterator[Any]:
+    """Yield what another process prints."""
+    settings = {name: str(setting.threads) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+    if not setting.jit:
         settings["WEBGPU_TORCH_CPU_JIT"] = "0"
     command = [sys.executable, __file__, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **settings}) as process:
@@ -226,22 +241,21 @@ class Table:
         return "\n".join(self.lines)
 
 
-def tables(names: list[str], threads: int, halves: tuple[bool, bool]) -> list[str]:
-    """Return the tables of jobs and of operations with so many threads."""
+def tables(names: list[str], setting: Setting, halves: tuple[bool, bool]) -> list[str]:
+    """Return the tables of jobs and of operations in a setting."""
     found = []
-    plural = "thread" if threads == 1 else "threads"
     if halves[0] and chosen(names, JOBS):
-        first = f"job, {threads} {plural}"
+        first = f"job, {setting}"
         table = Table(first, "ours ms", "PyTorch ms", "ratio", "first run ms", "PyTorch's", "memory MiB", "PyTorch's")
         for name in chosen(names, JOBS):
-            ((_, own, other),) = child(threads, "--job", name)
-            sides = [next(iter(child(threads, "--alone", side, "--job", name))) for side in ("ours", "PyTorch")]
+            ((_, own, other),) = child(setting, "--job", name)
+            sides = [next(iter(child(setting, "--alone", side, "--job", name))) for side in ("ours", "PyTorch")]
             firsts, peaks = ([f"{side[at]:.0f}" for side in sides] for at in (0, 2))
             table.row(name, own, other, *firsts, *peaks)
         found.append(table.end())
     if halves[1]:
-        table = Table(f"operation, {threads} {plural}", "ours ms", "PyTorch ms", "ratio")
-        for row in child(threads, "--rows", *names):
+        table = Table(f"operation, {setting}", "ours ms", "PyTorch ms", "ratio")
+        for row in child(setting, "--rows", *names):
             table.row(*row)
         found.append(table.end())
     return found
@@ -273,7 +287,9 @@ def main() -> None:
         operations_of(options.names)
     else:
         halves = options.jobs or not options.operations, options.operations or not options.jobs
-        found = [each for count in options.threads.split(",") for each in tables(options.names, int(count), halves)]
+        variants = (False, True) if options.page else (options.jit,)
+        settings = [Setting(int(count), jit) for count in options.threads.split(",") for jit in variants]
+        found = [each for setting in settings for each in tables(options.names, setting, halves)]
         if options.page:
             write_page("\n\n".join(found))
 

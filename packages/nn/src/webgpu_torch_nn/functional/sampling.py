@@ -70,17 +70,25 @@ def _cubic_weight(position: Tensor, low: Tensor, offset: Tensor) -> Tensor:
     return torch.where((offset == 0) | (offset == 1), near, far)
 
 
-def _interpolated(
-    input: Tensor, positions: Sequence[Tensor], mode: str, padding_mode: str, align_corners: bool
-) -> Tensor:
-    """Return [n, c, outputs…]: weighted neighbours of positions [n, outputs…] per dimension; zero outside."""
-    outputs = tuple(positions[0].shape)
-    sizes = input.shape[2:]
+@remembered
+def _neighbours(
+    grid: Tensor, sizes: tuple[int, ...], mode: str, padding_mode: str, align_corners: bool
+) -> tuple[Tensor, Tensor]:
+    """Return where in images of some sizes the neighbours of a grid's positions lie, -1 outside, and their weights: [n, k, p] both."""
+    # Where float64 is at hand, positions and weights are in it: gradients are small differences of large sums.
+    points = grid.to(torch.float64) if has_float64(grid.device) else wide(grid)
+    positions = [
+        _unnormalized(points.select(-1, len(sizes) - 1 - axis), size, align_corners) for axis, size in enumerate(sizes)
+    ]
+    if mode != "bicubic":
+        positions = [
+            _padded(each, size, padding_mode, align_corners) for each, size in zip(positions, sizes, strict=True)
+        ]
     index: Tensor | None = None
     inside: Tensor | None = None
     factor: Tensor | None = None
     for axis, (each, size) in enumerate(zip(positions, sizes, strict=True)):
-        position = wide(each).reshape(outputs[0], 1, -1)
+        position = each.reshape(grid.shape[0], 1, -1)
         if mode == "nearest":
             place = position.detach().round()
             weight = torch.ones_like(place)
@@ -99,9 +107,7 @@ def _interpolated(
         factor = weight if factor is None else factor * weight
     if index is None or inside is None or factor is None:
         raise RuntimeError("expected at least one spatial dimension")
-    places = torch.where(inside, index, torch.full_like(index, -1))
-    found = gathered_sum(input.flatten(2), places, factor)
-    return found.reshape(*input.shape[:2], *outputs[1:])
+    return torch.where(inside, index, torch.full_like(index, -1)), factor
 
 
 def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
@@ -138,20 +144,6 @@ def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> No
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
 
 
-@remembered
-def _sampled(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align: bool) -> Tensor:
-    spatial = input.ndim - 2
-    # Where float64 is at hand, positions and weights are in it: gradients are small differences of large sums.
-    points = grid.to(torch.float64) if has_float64(grid.device) else wide(grid)
-    positions = [
-        _unnormalized(points.select(-1, spatial - 1 - axis), size, align) for axis, size in enumerate(input.shape[2:])
-    ]
-    if mode != "bicubic":
-        sizes = input.shape[2:]
-        positions = [_padded(each, size, padding_mode, align) for each, size in zip(positions, sizes, strict=True)]
-    return _interpolated(input, positions, mode, padding_mode, align)
-
-
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
@@ -170,7 +162,8 @@ def grid_sample(
     align = bool(align_corners)
     if not input.numel() or not grid.numel():
         return input.new_zeros((*input.shape[:2], *grid.shape[1:-1]))
-    result = _sampled(input, grid, mode, padding_mode, align)
+    places, weights = _neighbours(grid, tuple(input.shape[2:]), mode, padding_mode, align)
+    result = gathered_sum(input.flatten(2), places, weights).reshape(*input.shape[:2], *grid.shape[1:-1])
     # The position of a nearest neighbour has a gradient, of zero.
     return result + grid.sum() * 0 if mode == "nearest" and grid.requires_grad else result
 
