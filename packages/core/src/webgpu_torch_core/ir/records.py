@@ -72,7 +72,7 @@ def _constructor(fields: tuple[str, ...], writes: tuple[Callable[[Record, Any], 
     lines = [f"    write_{number}(self, {name})" for number, name in enumerate(fields)]
     source = "\n".join((f"def __init__(self, {names}):", *lines, f"    write_hash(self, hash(({names},)))"))
     scope: dict[str, Any] = {f"write_{number}": write for number, write in enumerate(writes)}
-    scope["write_hash"] = _write_hash
+    scope |= {"write_hash": _write_hash, "__name__": __name__}
     exec(compile(source, "<record>", "exec"), scope)
     return scope["__init__"]
 

@@ -243,7 +243,7 @@ def _fractional(
     function = f"fractional_max_pool{spatial}d"
     if output_size is None and output_ratio is None:
         raise ValueError(f"{function} requires specifying either an output_size or an output_ratio")
-    if not is_whole(kernel_size) and len(tuple(kernel_size)) != spatial:  # type: ignore[arg-type]
+    if isinstance(kernel_size, Sequence) and len(kernel_size) != spatial:
         raise RuntimeError(f"{function}: kernel_size must either be a single int or a tuple of {spatial} ints")
     source, alone = batched(input, spatial, function)
     if 0 in input.shape[1:]:
@@ -256,7 +256,7 @@ def _fractional(
         ratios = (output_ratio,) * spatial if isinstance(output_ratio, float | int) else tuple(output_ratio or ())
         output = tuple(int(size * ratio) for size, ratio in zip(sizes, ratios, strict=True))
     else:
-        if not is_whole(output_size) and len(tuple(output_size)) != spatial:  # type: ignore[arg-type]
+        if isinstance(output_size, Sequence) and len(output_size) != spatial:
             raise RuntimeError(f"{function}: output_size must either be a single int or a tuple of {spatial} ints")
         output = _output(source, output_size, spatial, function)
     for title, size, tap, count in zip(("time", "height", "width")[-spatial:], sizes, taps, output, strict=True):
