@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 from webgpu_torch_core.ir import dtypes
+from webgpu_torch_core.ir.scalar_math import fused_multiply_add
 from webgpu_torch_core.random_streams import distributions as distributions
-from webgpu_torch_core.random_streams.box_muller import fused_multiply_add
 from webgpu_torch_core.random_streams.streams import MersenneTwister, uniform_words
 
 SIZES = (0, 1, 5, 15, 16, 17, 31, 32, 100, 1000)

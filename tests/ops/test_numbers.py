@@ -242,3 +242,18 @@ def test_ranges_of_integers(name: str, kind: str, start: float, end: float, step
         except (RuntimeError, OverflowError, ValueError, TypeError) as error:
             found.append(type(error))
     assert found[0] == found[1]
+
+
+@cases(100)
+@given(
+    st.sampled_from(("float32", "float64", "float16", "bfloat16")),
+    # (Where the start is nothing beside the step, what two roundings leave of it could decide a tie.)
+    st.one_of(st.sampled_from((0.0, -0.5, -1.0)), st.floats(-100, 100).filter(lambda start: abs(start) > 1e-3)),
+    st.one_of(st.sampled_from((0.1, 0.01, 1 / 3, 0.5, 1.0, -0.1)), st.floats(-2, 2).filter(lambda step: abs(step) > 1e-3)),
+    st.integers(1, 300),
+)  # fmt: skip
+def test_ranges_have_the_bits_of_pytorchs(kind: str, start: float, step: float, count: int) -> None:
+    end = start + step * count
+    for name, arguments in (("arange", (start, end, step)), ("linspace", (start, end, count))):
+        ours, reference = (getattr(t, name)(*arguments, dtype=getattr(t, kind)).tolist() for t in (OURS, torch))
+        assert ours == reference

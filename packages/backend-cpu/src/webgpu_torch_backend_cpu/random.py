@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float32, float64
-from webgpu_torch_core.random_streams import box_muller as scalar
+from webgpu_torch_core.ir.scalar_math import fused_multiply_add
 from webgpu_torch_core.random_streams import counts, drawing
 from webgpu_torch_core.random_streams.distributions import power
 from webgpu_torch_core.random_streams.streams import MersenneTwister
@@ -23,7 +23,7 @@ from webgpu_torch_core.random_streams.streams import MersenneTwister
 from . import compiled_draws
 from .normal_numbers import normal_singles
 from .printer import TYPES
-from .runtime import to_bfloat16
+from .runtime import fused_doubles, to_bfloat16
 from .uniform_numbers import CHUNK, LOW_53, doubles, unit_doubles, unit_singles, words
 
 Array = Any
@@ -116,7 +116,7 @@ def _uniform(stream: Any, count: int, element: dtype, low: float, high: float) -
         draws = doubles(stream, count)
         if plain:
             return draws
-        draws = fused_multiply_add(draws, high - low, low)
+        draws = fused_doubles(draws, high - low, low)
         return np.where(draws == high, low, draws)
     draws = unit_singles(words(stream, count, np.uint32))
     if plain and element is float32:
@@ -148,8 +148,8 @@ def _normal_doubles(words: Array, mean: float, std: float) -> Array:
     result = np.empty(words.shape, np.float64)
     radius = np.sqrt(-2.0 * _each(math.log, 1.0 - unit_doubles(words[:, :8])))
     angle = 2.0 * math.pi * unit_doubles(words[:, 8:])
-    result[:, :8] = fused_multiply_add(radius * _each(math.cos, angle), std, mean)
-    result[:, 8:] = fused_multiply_add(radius * _each(math.sin, angle), std, mean)
+    result[:, :8] = fused_doubles(radius * _each(math.cos, angle), std, mean)
+    result[:, 8:] = fused_doubles(radius * _each(math.sin, angle), std, mean)
     return result.reshape(-1)
 
 
@@ -214,7 +214,7 @@ def _log_normal(stream: MersenneTwister, count: int, element: dtype, mean: float
     return _encode(
         _decided(
             result - margin, result + margin,
-            lambda places: (power(scalar.fused_multiply_add(sample(each), std, mean)) for each in places.tolist()),
+            lambda places: (power(fused_multiply_add(sample(each), std, mean)) for each in places.tolist()),
         ),
         element,
     )  # fmt: skip
@@ -228,7 +228,7 @@ def _cauchy(stream: MersenneTwister, count: int, element: dtype, median: float, 
     spread += median
 
     def exact(places: Array) -> Iterable[float]:
-        return (scalar.fused_multiply_add(sigma, math.tan(each), median) for each in angles[places].tolist())
+        return (fused_multiply_add(sigma, math.tan(each), median) for each in angles[places].tolist())
 
     return _encode(_decided(spread - margin, spread + margin, exact), element)
 
@@ -389,28 +389,3 @@ _VECTORISED = {
     "permutation": _permutation, "bernoulli_of": _bernoulli_of, "multinomial": _multinomial,
     "poisson": _poisson, "binomial": _binomial, "log_normal": _log_normal, "cauchy": _cauchy, "geometric": _geometric,
 }  # fmt: skip
-
-
-def fused_multiply_add(left: Array, right: float, addend: float) -> Array:
-    """Return ``left * right + addend`` of doubles, rounded once, as :func:`_box_muller.fused_multiply_add`."""
-    product = left * right
-    if addend == 0.0:
-        return product + addend
-    split_left, split_right = left * 134217729.0, right * 134217729.0
-    high_left, high_right = split_left - (split_left - left), split_right - (split_right - right)
-    low_left, low_right = left - high_left, right - high_right
-    error = ((high_left * high_right - product) + high_left * low_right + low_left * high_right) + low_left * low_right
-    low, low_error = _two_sum(np.full_like(product, addend), error)
-    high, high_error = _two_sum(product, low)
-    odd, remainder = _two_sum(low_error, high_error)
-    even = (odd.view(np.int64) & 1) == 0
-    toward = np.where(remainder > 0, np.inf, -np.inf)
-    odd = np.where((remainder != 0) & even, np.nextafter(odd, toward), odd)
-    # Products too small to split are nothing beside the addend.
-    return np.where(np.abs(product) > 1e-200, high + odd, product + addend)
-
-
-def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
-    total = a + b
-    shadow = total - a
-    return total, (a - (total - shadow)) + (b - shadow)

@@ -153,10 +153,43 @@ def fmod(a: Array, b: Array) -> Array:
 
 
 def fused_multiply_add(a: Array, b: Array, c: Array) -> Array:
-    """Return ``a * b + c``; float32 is rounded once, since its products are exact in double precision."""
-    if np.result_type(a, b, c) != np.float32:
-        return a * b + c
-    return (np.multiply(a, b, dtype=np.float64) + c).astype(np.float32)
+    """Return ``a * b + c``, rounded once; float32's products are exact in double precision."""
+    kind = np.result_type(a, b, c)
+    if kind == np.float32:
+        return (np.multiply(a, b, dtype=np.float64) + c).astype(np.float32)
+    return fused_doubles(a, b, c) if kind == np.float64 else a * b + c
+
+
+def fused_doubles(a: Array | float, b: Array | float, c: Array | float) -> Array:
+    """Return ``a * b + c`` of doubles, rounded once, as :func:`webgpu_torch_core.ir.scalar_math.fused_multiply_add`."""
+    product = np.multiply(a, b)
+    plain = product + c
+    if isinstance(c, float) and c == 0.0:
+        return plain
+    with np.errstate(all="ignore"):
+        high_a, low_a = _halves(a)
+        high_b, low_b = _halves(b)
+        error = ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b
+        low, low_error = _two_sum(c, error)
+        high, high_error = _two_sum(product, low)
+        odd, remainder = _two_sum(low_error, high_error)
+        even = (odd.view(np.int64) & 1) == 0
+        toward = np.where(remainder > 0, np.inf, -np.inf)
+        found = high + np.where((remainder != 0) & even, np.nextafter(odd, toward), odd)
+        # Products too small to split are nothing beside the addend, and what overflows on the way is not split either.
+        return np.where((np.abs(product) > 1e-200) & np.isfinite(found), found, plain)
+
+
+def _halves(value: Array | float) -> tuple[Array, Array]:
+    scaled = np.multiply(value, 134217729.0)
+    high = scaled - (scaled - value)
+    return high, value - high
+
+
+def _two_sum(a: Array | float, b: Array | float) -> tuple[Array, Array]:
+    total = np.add(a, b)
+    shadow = total - a
+    return total, (a - (total - shadow)) + (b - shadow)
 
 
 def sign(a: Array) -> Array:

@@ -404,3 +404,39 @@ def convert(value: Any, to: dtype) -> Any:
         value = int(value) if finite else -(1 << bits - 1)
     value &= (1 << to.bits) - 1
     return value - (1 << to.bits) if to.is_signed and value >> (to.bits - 1) else int(value)
+
+
+def fused_multiply_add(left: float, right: float, addend: float) -> float:
+    """Return ``left * right + addend``, in double precision rounded once.
+
+    Rounding to odd makes the last sum right (Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums:
+    proved algorithms using rounding to odd", 2008).
+    """
+    product = left * right
+    if addend == 0 or not isinstance(product, float) or not 1e-200 < abs(product) < 1e200 or not abs(addend) < 1e200:
+        # Nothing to round twice, or magnitudes beyond what the splitting below can hold.
+        return product + addend
+    product_error = _product_error(left, right, product)
+    low, low_error = _two_sum(addend, product_error)
+    high, high_error = _two_sum(product, low)
+    odd, remainder = _two_sum(low_error, high_error)
+    if remainder and math.frexp(odd)[0] * 2.0**53 % 2.0 == 0.0:
+        odd = math.nextafter(odd, math.inf if remainder > 0 else -math.inf)
+    return high + odd
+
+
+def _two_sum(a: float, b: float) -> tuple[float, float]:
+    total = a + b
+    shadow = total - a
+    return total, (a - (total - shadow)) + (b - shadow)
+
+
+def _product_error(a: float, b: float, product: float) -> float:
+    if abs(a) > 1e150 or abs(b) > 1e150:
+        scale_a, scale_b = math.frexp(a), math.frexp(b)
+        error = _product_error(scale_a[0], scale_b[0], scale_a[0] * scale_b[0])
+        return math.ldexp(error, scale_a[1] + scale_b[1])
+    split_a, split_b = a * 134217729.0, b * 134217729.0
+    high_a, high_b = split_a - (split_a - a), split_b - (split_b - b)
+    low_a, low_b = a - high_a, b - high_b
+    return ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b

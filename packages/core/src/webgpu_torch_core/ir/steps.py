@@ -60,7 +60,7 @@ step("absolute", abs, lambda g, r, a: (g * _call("sign", a),))
 step("sign", numbers.sign)
 step("minimum", numbers.minimum, lambda g, r, a, b: _extremum_gradient(g, a, b, binary("less", a, b)))
 step("maximum", numbers.maximum, lambda g, r, a, b: _extremum_gradient(g, a, b, binary("less", b, a)))
-step("fused_multiply_add", lambda a, b, c: a * b + c, lambda g, r, a, b, c: (g * b, g * a, g))
+step("fused_multiply_add", numbers.fused_multiply_add, lambda g, r, a, b, c: (g * b, g * a, g))
 
 # Rounding
 step("floor", numbers.floor)

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from webgpu_torch_core.ir.dtypes import FLOAT8, bfloat16, bool_, dtype, float16, float32, float64, int64
-from webgpu_torch_core.random_streams.box_muller import fused_multiply_add, normal_float32, normal_float64
+from webgpu_torch_core.ir.scalar_math import fused_multiply_add
+from webgpu_torch_core.random_streams.box_muller import normal_float32, normal_float64
 from webgpu_torch_core.random_streams.streams import MersenneTwister, integer_words, normal_words, uniform_words
 
 TYPECODES = {

@@ -75,11 +75,14 @@ def _neighbours(
     grid: Tensor, sizes: tuple[int, ...], mode: str, padding_mode: str, align_corners: bool
 ) -> tuple[Tensor, Tensor]:
     """Return where in images of some sizes the neighbours of a grid's positions lie, -1 outside, and their weights: [n, k, p] both."""
-    # Where float64 is at hand, positions and weights are in it: gradients are small differences of large sums.
-    points = grid.to(torch.float64) if has_float64(grid.device) else wide(grid)
+    # Positions are rounded as PyTorch's: on which side of a pixel's centre one lies decides a gradient. Weights are in float64
+    # where that is at hand: gradients are small differences of large sums.
+    points = wide(grid)
     positions = [
         _unnormalized(points.select(-1, len(sizes) - 1 - axis), size, align_corners) for axis, size in enumerate(sizes)
     ]
+    if has_float64(grid.device):
+        positions = [each.to(torch.float64) for each in positions]
     if mode != "bicubic":
         positions = [
             _padded(each, size, padding_mode, align_corners) for each, size in zip(positions, sizes, strict=True)
@@ -198,7 +201,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
         line = (
             torch.linspace(-1, 1, count, dtype=theta.dtype, device=theta.device) if count > 1 else theta.new_zeros((1,))
         )
-        line = line if align_corners else line * ((count - 1) / count)
+        line = line if align_corners else line * (count - 1) / count
         shape = [1] * spatial
         shape[axis] = count
         columns.append(line.reshape(shape).expand(outputs).reshape(-1))

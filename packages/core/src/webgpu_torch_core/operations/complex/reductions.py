@@ -12,7 +12,7 @@ from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import as_dimensions, attach, needs_gradient, no_view, reduced_shape, row_major
-from ..creation.factories import arange
+from ..creation.ranges import arange
 from ..elementwise.call import finish_out
 from ..movement.joining import cat
 from ..outputs import computed_in, into

@@ -13,7 +13,7 @@ from ...ir.layouts import broadcast_shapes, wrap_dimension
 from ...notices import warn_once
 from ...tensors.tensor import Tensor
 from ..common import attach, attach_zeros, dtype_title, is_half, needs_gradient, no_view, refuse_types
-from ..creation.factories import arange
+from ..creation.ranges import arange
 from ..elementwise.arithmetic import sqrt
 from ..elementwise.overloads import clamp, where
 from ..movement.joining import cat, place_inside, stack

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
@@ -35,7 +34,7 @@ from ..outputs import into
 from .undefined import marked, undefined
 
 if TYPE_CHECKING:
-    from ...tensors.type_aliases import DeviceLike, Number
+    from ...tensors.type_aliases import DeviceLike
 
 _PYTHON_TYPES = {float: float64, int: int64, bool: bool_, complex: complex128}
 
@@ -410,78 +409,6 @@ def new_tensor(
         warn_of_copy("tensor.new_tensor")
         return data.detach().to(device, as_dtype(dtype) or self.dtype, copy=True).requires_grad_(requires_grad)
     return tensor(data, dtype=as_dtype(dtype) or self.dtype, device=device, requires_grad=requires_grad)
-
-
-# Ranges
-
-
-@kernel_cache
-def range_kernel(count: int, kind: dtype) -> Pointwise:
-    """Return the kernel computing ``start + step * position``."""
-    compute = compute_dtype(kind)
-    position = ir.cast(ir.coordinate(0), compute)
-    value = ir.cast(ir.parameter(0, compute) + position * ir.parameter(1, compute), kind)
-    return Pointwise(
-        (), (Output(kind, count, None),), (compute, compute), "arange", (count,), (Store(0, 0, (1,), value),)
-    )
-
-
-def _range(count: int, start: Any, step: Any, kind: dtype, place: device) -> Tensor:
-    if compute_dtype(kind).category == 1:
-        start, step = int(start), int(step)
-    return record_on(
-        engine_for(place), place, range_kernel(count, kind), (), (start, step), (contiguous_layout((count,)),)
-    )
-
-
-@operation("creation", method=False)
-def arange(
-    start: Tensor | Number | None = None,
-    end: Tensor | Number | None = None,
-    step: Tensor | Number = 1,
-    *,
-    out: Tensor | None = None,
-    dtype: dtype | None = None,
-    layout: Any = None,
-    device: DeviceLike = None,
-    pin_memory: bool = False,
-    requires_grad: bool = False,
-) -> Tensor:
-    """Numbers from ``start`` up to but without ``end``.
-
-    Raises:
-        RuntimeError: the step is zero or points away from the end, or an end is not finite.
-        ValueError: the step of an int64 range is less than one.
-    """
-    require_layout(layout, pin_memory)
-    if end is None:
-        start, end = 0, start
-    start = 0 if start is None else start
-    numbers: list[Any] = [each.item() if isinstance(each, Tensor) else each for each in (start, end, step)]
-    first, last, by = numbers
-    usual = default_float[0] if any(isinstance(each, float) for each in numbers) else int64
-    kind, place = asked(dtype, device, out, usual)
-    if kind is bool_ or kind.stored is not kind:
-        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{kind.title}'")
-    if not (math.isfinite(first) and math.isfinite(last)):
-        raise RuntimeError(f"unsupported range: {float(first):g} -> {float(last):g}")
-    if by == 0:
-        raise RuntimeError("step must be nonzero")
-    if (last - first) * by < 0:
-        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    if kind is int64:
-        # PyTorch counts in int64 where that is the type, in double precision where it is another.
-        first, last, by = int(first), int(last), int(by)
-        if by == 0:
-            raise ValueError("step must be nonzero")
-    if all(isinstance(each, int) for each in (first, last, by)):
-        count = -((first - last) // by)
-    else:
-        count = math.ceil((last - first) / by)
-    result = _range(max(count, 0), first, by, kind, place)
-    if out is not None:
-        return into(result, out)
-    return result.requires_grad_() if requires_grad else result
 
 
 def legacy_tensor(*args: Any, **kwargs: Any) -> Tensor:

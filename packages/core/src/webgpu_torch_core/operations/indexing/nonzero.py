@@ -13,7 +13,7 @@ from ...ir.monoids import monoid
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach_zeros, check_apart, kernel_cache, needs_gradient, no_view, record, row_major
-from ..creation.factories import arange
+from ..creation.ranges import arange
 from ..creation.strided import constant_pad_nd
 from ..elementwise.overloads import where
 from ..host_algorithms import has_algorithm, host_call

@@ -10,7 +10,7 @@ from ...ir.layouts import is_dense, layout, wrap_dimension
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor, storage_size
 from ..common import attach, row_major, sizes_from, wide
-from ..creation.factories import arange
+from ..creation.ranges import arange
 from ..in_place.writing import make_in_place, refuse_gradient
 from ..movement.views import as_strided, diagonal, select_dimension
 from ..outputs import into

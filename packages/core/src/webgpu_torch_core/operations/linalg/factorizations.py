@@ -10,8 +10,7 @@ from ...ir.layouts import broadcast_shapes
 from ...notices import warn_of_old_function
 from ...tensors.tensor import Tensor
 from ..common import attach, needs_gradient, refusing
-from ..creation.factories import arange
-from ..creation.ranges import eye
+from ..creation.ranges import arange, eye
 from ..host_algorithms import host_call
 from ..movement.joining import cat
 from ..outputs import into

@@ -26,7 +26,7 @@ from ..common import (
     sizes_from,
     type_title,
 )
-from ..creation.factories import arange
+from ..creation.ranges import arange
 from ..elementwise.overloads import where
 from ..outputs import into
 from .views import copy_as, slice_view

@@ -16,7 +16,8 @@ from ...tensors.memory_formats import contiguous_format
 from ...tensors.storage import DataStorage
 from ...tensors.tensor import Size, Tensor
 from ..common import no_view, require_layout
-from ..creation.factories import arange, as_tensor, from_bytes
+from ..creation.factories import as_tensor, from_bytes
+from ..creation.ranges import arange
 from ..indexing.nonzero import coordinates, nonzero_positions
 from ..outputs import into
 from .joining import cat, flip, place_inside, several, stack

@@ -344,7 +344,7 @@ def as_strided(input: Tensor, size: Sequence[int], stride: Sequence[int], storag
 def spread(grad: Tensor, target: Layout, extent: int) -> Tensor:
     """Return ``extent`` elements of a storage with a gradient added at a layout's places, each as often as it is shown."""
     # A circle: that module imports this one.
-    from ..creation.factories import arange
+    from ..creation.ranges import arange
 
     index = arange(extent, device=grad.device).as_strided(target.shape, target.strides, target.offset).reshape(-1)
     return grad.new_zeros(extent).index_add(0, index, grad.reshape(-1))

@@ -12,7 +12,7 @@ from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import is_half, needs_gradient, wide
 from ..contraction.matrix_products import matmul, matrix_product
-from ..creation.factories import arange
+from ..creation.ranges import arange
 from ..elementwise.overloads import masked_fill
 from ..reduction.reductions import amax
 from .attention_kernels import arranged, attended, result_layout, shapes_of

@@ -16,7 +16,7 @@ from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import as_dimensions, attach, needs_gradient, no_view, refuse_types, require_tensor, type_title
-from ..creation.factories import arange
+from ..creation.ranges import arange
 from ..elementwise.overloads import where
 from ..in_place.writing import replaced, snapshot
 from ..indexing.gathering import index_add, take_positions

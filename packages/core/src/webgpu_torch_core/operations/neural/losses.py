@@ -12,7 +12,7 @@ from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, needs_gradient, type_title
-from ..creation.factories import arange
+from ..creation.ranges import arange
 from ..elementwise.overloads import clamp, masked_fill, where
 from ..indexing.gathering import gather_known, take_positions
 from ..indexing.index_checks import positions_inside

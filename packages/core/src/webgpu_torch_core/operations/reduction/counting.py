@@ -9,7 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, float32, float64, int64
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
-from ..creation.factories import arange
+from ..creation.ranges import arange
 from ..indexing.scatter_reductions import scatter_reduce
 from ..movement.joining import cat
 from ..sorting.searching import searchsorted

@@ -25,8 +25,7 @@ from ..common import (
 )
 from ..complex.interleaving import join
 from ..complex.views import conj, part
-from ..creation.factories import arange
-from ..creation.ranges import linspace
+from ..creation.ranges import arange, linspace
 from ..elementwise.call import default_float
 from ..elementwise.overloads import clamp, where
 from ..indexing.gathering import gather_known

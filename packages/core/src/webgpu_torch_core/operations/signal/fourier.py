@@ -11,7 +11,7 @@ from ...ir.dtypes import bfloat16, dtype, float16
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..common import dtype_title, require_layout
-from ..creation.factories import arange
+from ..creation.ranges import arange
 from ..elementwise.call import default_float, finish_out
 from ..movement.joining import place_inside, roll
 from .fourier_transforms import half_transform, hermitian_transform, transform

@@ -11,7 +11,7 @@ from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import type_title
 from ..complex.views import view_as_real
-from ..creation.factories import arange
+from ..creation.ranges import arange
 from ..movement.joining import place_inside
 from ..neural.composites import pad
 from .fourier import fft, ifft, irfft, rfft

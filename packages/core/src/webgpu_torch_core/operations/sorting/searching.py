@@ -14,7 +14,8 @@ from ...ir.layouts import Layout, contiguous_layout, wrap_dimension
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, no_view, record, refuse_types, refusing, type_title
-from ..creation.factories import arange, tensor
+from ..creation.factories import tensor
+from ..creation.ranges import arange
 from ..elementwise.call import result_type
 from ..indexing.gathering import index_select
 from ..indexing.nonzero import coordinates, nonzero_positions

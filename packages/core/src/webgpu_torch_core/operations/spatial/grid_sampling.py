@@ -10,7 +10,7 @@ from ...ir.kernels import Operand
 from ...ir.layouts import Layout
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, record
-from ..creation.factories import arange
+from ..creation.ranges import arange
 from ..elementwise.overloads import clamp, where
 from ..indexing.gathering import gather, index_add
 from ..movement.joining import element_index
