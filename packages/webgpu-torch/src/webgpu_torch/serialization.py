@@ -20,7 +20,7 @@ from webgpu_torch_core.files.permissions import add_safe_globals as add_safe_glo
 from webgpu_torch_core.files.permissions import clear_safe_globals as clear_safe_globals
 from webgpu_torch_core.files.permissions import get_safe_globals as get_safe_globals
 from webgpu_torch_core.files.permissions import safe_globals as safe_globals
-from webgpu_torch_core.notices import warn
+from webgpu_torch_core.notices import warn as _warn
 
 from .storage import Storage
 from .types import FileLike as FileLike
@@ -133,7 +133,7 @@ def check_module_version_greater_or_equal(
         )
         if error_if_malformed:
             raise RuntimeError(message) from error
-        warn(f"{message}, but continuing assuming that requirement is met")
+        _warn(f"{message}, but continuing assuming that requirement is met")
         return True
 
 

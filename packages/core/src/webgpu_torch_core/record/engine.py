@@ -21,6 +21,7 @@ from ..backend.interface import REPORT_SLOTS, Copy, Device, DeviceLostError, Pla
 from ..ir.dtypes import dtype
 from ..scheduling import Limits, Scheduled, described, schedule
 from .ahead import Ahead
+from .alone import compute_alone, report_alone
 from .checks import error_of, error_of_check
 from .context import context
 from .explaining import explain
@@ -269,7 +270,7 @@ class Engine:
                 self.flush()
             except Exception:
                 # What is read need not depend on what failed.
-                self._report_alone(tape)
+                report_alone(self, tape)
             recorder.told = recorder.reporting
 
     def _raise_failed(self, check: bytes | bytearray) -> None:
@@ -330,7 +331,7 @@ class Engine:
                     pass
                 if value.buffer is None:
                     try:
-                        self._compute_alone(tape, value)
+                        compute_alone(self, tape, value)
                     except Exception:
                         self._leave(tape)
                         raise
@@ -389,7 +390,7 @@ class Engine:
         if found is None:
             numbers = range(len(tape.entries))
             scheduled = profiling.timed(
-                "webgpu_torch::schedule", self._schedule, tape, numbers, structure.wanted, structure.donatable, True
+                "webgpu_torch::schedule", self.schedule, tape, numbers, structure.wanted, structure.donatable, True
             )
             found = (scheduled, tape.entries)
             explain(self.device, scheduled.plan)
@@ -401,7 +402,7 @@ class Engine:
         found[0].used = self.statistics["flushes"]
         return found[0]
 
-    def _schedule(
+    def schedule(
         self, tape: Tape, numbers: Sequence[int], wanted: Sequence[int], donatable: Sequence[int], fuses: bool
     ) -> Scheduled:
         """Return the plan of some entries of a tape."""
@@ -469,39 +470,3 @@ class Engine:
         if tape.capture is not None:
             tape.capture.ran(run.externals, scheduled, tape)
         tape.clear()
-
-    def _compute_alone(self, tape: Tape, value: Value) -> None:
-        """Compute one value of a tape that could not run as a whole, without overwriting anything."""
-        slot = value.place[1]
-        numbers = tape.cone((slot,))
-        merges = len(numbers) > 1 and self.device.fuses and not self.eager
-        try:
-            buffers = self._run_alone(tape, numbers, (slot,))
-        except Exception:
-            if not merges:
-                raise
-            buffers = self._run_alone(tape, numbers, (slot,), fuses=False)
-        with hold:
-            tape.hold(slot, buffers[slot])
-
-    def _report_alone(self, tape: Tape) -> None:
-        """Run what reports and does not depend on a kernel that fails, of a tape that could not run as a whole."""
-        with self.lock:
-            for slot in tape.reporting():
-                try:
-                    self._run_alone(tape, tape.cone((slot,)), (), fuses=False)
-                except Exception:
-                    pass
-
-    def _run_alone(self, tape: Tape, numbers: list[int], slots: Sequence[int], fuses: bool = True) -> dict[int, object]:
-        """Run some entries of a tape, and return the buffers of these slots."""
-        scheduled = self._schedule(tape, numbers, slots, (), fuses)
-        try:
-            externals = tape.buffers(scheduled.inputs)
-            externals += self.device.allocate_all(scheduled.fresh)
-            self.execute(Run(scheduled.plan, externals, tape.parameters(numbers)))
-        except Exception as error:
-            names = dict.fromkeys(step.kernel.name for step in scheduled.plan.steps if not isinstance(step, Copy))
-            name_kernel(error, ", ".join(names)[:200], self.device)
-            raise
-        return {slot: externals[number] for slot, number in scheduled.outputs}

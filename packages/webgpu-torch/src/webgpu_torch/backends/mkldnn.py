@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 
 from webgpu_torch_core import Tensor, dtype, layout
-from webgpu_torch_core.dispatch.overrides import public
+from webgpu_torch_core.dispatch.overrides import public as _public
 
 #: the layout of what :meth:`torch.Tensor.to_mkldnn` returns
 _mkldnn = layout("_mkldnn")
@@ -60,7 +60,7 @@ def flags(
         set_flags(*before)
 
 
-def to_mkldnn(self: Tensor, dtype: dtype | None = None) -> Tensor:
+def _to_mkldnn(self: Tensor, dtype: dtype | None = None) -> Tensor:
     """Return the tensor's elements in oneDNN's layout, opaque to programs; ``to_dense`` brings them back.
 
     Args:
@@ -82,4 +82,4 @@ def to_mkldnn(self: Tensor, dtype: dtype | None = None) -> Tensor:
     return made.as_subclass(OpaqueTensor)
 
 
-Tensor.to_mkldnn = public(to_mkldnn, "torch.Tensor.to_mkldnn")  # type: ignore[attr-defined]
+Tensor.to_mkldnn = _public(_to_mkldnn, "torch.Tensor.to_mkldnn")  # type: ignore[attr-defined]
