@@ -79,7 +79,7 @@ def repeated(number: Array, like: Array) -> Array:
 
 
 @lru_cache(maxsize=16)
-def _repeated(data: bytes, kind: Any, shape: tuple[int, ...]) -> Array:
+def _repeated(data: bytes, kind: np.dtype, shape: tuple[int, ...]) -> Array:
     found = np.full(shape, np.frombuffer(data, kind)[0])
     found.flags.writeable = False
     return found

@@ -163,7 +163,7 @@ def _differentiable(values: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(each for each in values if _is_tensor(each) and each.requires_grad)
 
 
-def _check_outputs(outputs: Sequence[Any]) -> None:
+def _check_outputs(outputs: Sequence[object]) -> None:
     for each in _differentiable(outputs):
         if each.is_mkldnn or each.layout is not strided:
             raise ValueError(

@@ -66,7 +66,7 @@ class Record:
 _write_hash: Callable[[Record, int], None] = Record.__dict__["_hash"].__set__
 
 
-def _constructor(fields: tuple[str, ...], writes: tuple[Callable[[Record, Any], None], ...]) -> Callable[..., None]:
+def _constructor(fields: tuple[str, ...], writes: tuple[Callable[[Record, object], None], ...]) -> Callable[..., None]:
     """Return what :meth:`Record.__init__` does for these fields, without a loop: scheduling makes records all the time."""
     names = ", ".join(fields)
     lines = [f"    write_{number}(self, {name})" for number, name in enumerate(fields)]

@@ -241,7 +241,7 @@ def laid_out(result: Tensor, wanted: Layout) -> Tensor:
 
 
 def ordered_as(result: Tensor, *sources: Tensor) -> Tensor:
-    """Return images or volumes with channels last in memory if those that they were computed from have them so."""
+    """Return images or volumes ``[n, c, sizes…]`` with channels last in memory if those that they were computed from have them so."""
     for each in sources:
         if (order := suggested_format(each._layout)) is not contiguous_format:
             return result.contiguous(memory_format=order)

@@ -149,7 +149,7 @@ class Engine:
             self.flush()
         return outputs
 
-    def _computed(self, value: Value) -> Any:
+    def _computed(self, value: Value) -> object:
         """Return the buffer of a value from outside of a tape, computing it first if need be.
 
         Raises:

@@ -145,7 +145,7 @@ class Sources:
             ]))  # fmt: skip
             end += len(part.sources) + len(part.scheduled.fresh)
 
-    def row(self, known: list[Tensor]) -> list[Any] | None:
+    def row(self, known: list[Tensor]) -> list[object] | None:
         """Return the beginning of the row for these known tensors, whatever memory they have; None where a storage is gone."""
         storages = [each() for each in self.hidden]
         if None in storages:
@@ -158,7 +158,7 @@ class Sources:
         return buffers + self._constants
 
 
-def _identity(source: Any) -> tuple[str, int]:
+def _identity(source: tuple[str, object]) -> tuple[str, object]:
     return source[0], source[1] if source[0] == "known" else id(source[1])
 
 

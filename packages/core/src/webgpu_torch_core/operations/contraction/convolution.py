@@ -419,7 +419,7 @@ def _convolution(
 
 
 def finished(product: Tensor, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return a convolution's result: the product and the bias, with channels last in memory if an operand has them so."""
+    """Return a convolution's result ``[n, c, sizes…]``: the product and the bias, with channels last in memory if an operand has them so."""
     if bias is not None:
         product = (product + bias.reshape((-1,) + (1,) * (input.ndim - 2))).to(input.dtype)
     return ordered_as(product, input, weight)

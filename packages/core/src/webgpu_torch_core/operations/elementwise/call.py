@@ -128,7 +128,7 @@ class Elementwise:
         found = self.cache.get(identity := tuple(key))
         if found is None:
             found = self._unseen(identity, operands, extras)
-            if found.__class__ is not Resolution:
+            if not isinstance(found, Resolution):
                 return found
         if found.divides and found.layout.numel:
             require_divisor(self.name, operands[1])
@@ -145,14 +145,16 @@ class Elementwise:
             self._track(found, result, operands, extras)
         return result
 
-    def _add_options(self, extras: tuple[Any, ...], key: list[Any], parameters: list[Any]) -> None:
+    def _add_options(self, extras: tuple[object, ...], key: list[object], parameters: list[object]) -> None:
         """Add options that are numbers given at run time to a call's parameters, others to its key."""
         for each, default in zip(extras, self.defaults, strict=True):
             # True, 1 and 1.0 are equal, and not the same option.
             key.append(each.__class__)
             (parameters if each is not default and varies(each, default) else key).append(each)
 
-    def _unseen(self, identity: tuple[Any, ...], operands: tuple[Any, ...], extras: tuple[Any, ...]) -> Any:
+    def _unseen(
+        self, identity: tuple[object, ...], operands: tuple[object, ...], extras: tuple[object, ...]
+    ) -> Resolution | Tensor:
         """Return the resolution of a call of a new kind, or the result of one that has none of its own."""
         tensors = any(isinstance(each, Tensor) for each in operands)
         if not tensors or any(type(each).__module__ == "numpy" for each in operands):

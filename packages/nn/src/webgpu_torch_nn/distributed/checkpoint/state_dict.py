@@ -67,7 +67,7 @@ def _as_asked(state: State, options: StateDictOptions) -> State:
     return {key: _on_host(value) for key, value in state.items()}
 
 
-def _on_host(value: Any) -> Any:
+def _on_host(value: object) -> object:
     if isinstance(value, dict):
         return {key: _on_host(each) for key, each in value.items()}
     return value.to("cpu") if isinstance(value, Tensor) else value
