@@ -79,3 +79,11 @@ def warn_of_arrays() -> None:
         "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a single "
         "numpy.ndarray with numpy.array() before converting to a tensor."
     )
+
+
+def refuse_place_of_copy(what: str, place: object) -> None:
+    """Raise where the older way to make a tensor of a tensor is given a device, too."""
+    if place is not None:
+        raise RuntimeError(
+            f"Legacy tensor {what}(tensor, device=device) is not supported.  Use torch.tensor(...) or torch.as_tensor(...) instead."
+        )

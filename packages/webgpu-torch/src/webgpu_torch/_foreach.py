@@ -6,7 +6,7 @@ Recorded one after the other, as the optimisers do it: the engine merges the ker
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -159,8 +159,50 @@ def _foreach_zero_(self: Tensors) -> Tensors:
     return self
 
 
+def _amp_foreach_non_finite_check_and_unscale_(self: Tensors, found_inf: Tensor, inv_scale: Tensor) -> None:
+    """Multiply gradients by a number in place, and write 1 into ``found_inf`` [1] if any of them is not finite.
+
+    Raises:
+        RuntimeError: ``found_inf`` or ``inv_scale`` [1] has several elements, or is not of float32.
+        NotImplementedError: gradients that are not floating-point numbers.
+    """
+    for name, each in (("inv_scale", inv_scale), ("found_inf", found_inf)):
+        if each.numel() != 1:
+            raise RuntimeError(f"{name} must be a 1-element tensor.")
+        if each.dtype is not torch.float32:
+            raise RuntimeError(f"{name} must be a float tensor.")
+    for each in self:
+        if not each.is_floating_point():
+            title = each.type().rpartition(".")[2].removesuffix("Tensor")
+            raise NotImplementedError(
+                f"\"_amp_foreach_non_finite_check_and_unscale_{each.device.type}\" not implemented for '{title}'"
+            )
+        finite = each.isfinite().all()
+        found_inf.copy_(torch.where(finite.to(found_inf.device), found_inf, torch.ones_like(found_inf)))
+        # The kernel multiplies in float32 whatever the gradients' type.
+        each.copy_(each * inv_scale.to(each.device).reshape(()))
+
+
+def _amp_update_scale_(
+    self: Tensor, growth_tracker: Tensor, found_inf: Tensor, scale_growth_factor: float, scale_backoff_factor: float,
+    growth_interval: int,
+) -> Tensor:  # fmt: skip
+    """Update a loss's scale [1] in place after a step: smaller after infinities, larger after so many steps without any.
+
+    ``growth_tracker`` [1] counts these steps, an int32.
+    """
+    failed = found_inf.reshape(self.shape) != 0
+    steps = growth_tracker + 1
+    grows = (steps == growth_interval).reshape(self.shape)
+    larger = self * scale_growth_factor
+    kept = torch.where(grows & larger.isfinite(), larger, self)
+    self.copy_(torch.where(failed, self * scale_backoff_factor, kept))
+    growth_tracker.copy_(steps * ~(grows | failed).reshape(growth_tracker.shape))
+    return self
+
+
 #: the functions by PyTorch's names
-FUNCTIONS: dict[str, Callable[..., Tensors]] = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{f"_foreach_{name}{end}": _unary(name + end) for name in _UNARY for end in ("", "_")},
     **{f"_foreach_{name}{end}": _binary(name + end) for name in _BINARY for end in ("", "_")},
     **{f"_foreach_{name}{end}": _scaled(name + end) for name in ("add", "sub") for end in ("", "_")},
@@ -170,6 +212,7 @@ FUNCTIONS: dict[str, Callable[..., Tensors]] = {
 }
 for _function in (
     _foreach_pow, _foreach_norm, _foreach_powsum, _foreach_max, _foreach_clone, _foreach_mm, _foreach_copy_, _foreach_zero_,
+    _amp_foreach_non_finite_check_and_unscale_, _amp_update_scale_,
 ):  # fmt: skip
     FUNCTIONS[_function.__name__] = _function
 for _name, _made in FUNCTIONS.items():

@@ -8,6 +8,7 @@ from typing import Any
 from webgpu_torch_core import Tensor, int64
 from webgpu_torch_core.dispatch.overrides import wrap_torch_function
 from webgpu_torch_core.ir.dtypes import bool_
+from webgpu_torch_core.ir.layouts import is_dense
 
 Message = Callable[[], str] | None
 PLAIN = (
@@ -114,3 +115,11 @@ def _neg_view(self: Tensor) -> Tensor:
 
 
 Tensor._neg_view = _neg_view  # type: ignore[attr-defined]
+
+
+def _debug_has_internal_overlap(self: Tensor) -> int:
+    """Return 0 where all elements lie in places of their own, 1 where some share one for sure, 2 where it was not worked out."""
+    layout = self._layout
+    if self.numel() == 0 or is_dense(layout):
+        return 0
+    return int(any(size > 1 and not stride for size, stride in zip(layout.shape, layout.strides, strict=True))) or 2

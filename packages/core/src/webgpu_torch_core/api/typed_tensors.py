@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.dtypes import bfloat16, bool_, dtype, float16, float32, float64, int8, int16, int32, int64, uint8
+from ..notices import refuse_place_of_copy
 from ..operations.creation.factories import empty, tensor
 from ..tensors.kinds import strided
 from ..tensors.tensor import Size, Tensor
@@ -36,11 +37,13 @@ class TypedTensorType(type):
         """Return a tensor from sizes or from data, as PyTorch's legacy constructors."""
 
         place = kwargs.get("device", "cpu")
+        if len(args) == 1 and isinstance(args[0], Tensor):
+            refuse_place_of_copy("constructor of the form torch.Tensor", kwargs.get("device"))
+            return args[0].to(cls.dtype)
         if len(args) == 1 and isinstance(args[0], Size):
             return empty(args[0], dtype=cls.dtype, device=place)
         if len(args) == 1 and not isinstance(args[0], int):
-            data = args[0]
-            return data.to(cls.dtype) if isinstance(data, Tensor) else tensor(data, dtype=cls.dtype, device=place)
+            return tensor(args[0], dtype=cls.dtype, device=place)
         return empty(*(args or (0,)), dtype=cls.dtype, device=place)
 
 

@@ -22,6 +22,9 @@ from .overloads import declarations, declared
 
 
 def _is_number(value: object) -> bool:
+    if isinstance(value, Tensor):
+        # A number has no gradient that could be asked for.
+        return not value.ndim and not value.requires_grad
     return isinstance(value, int | float) or (hasattr(value, "__float__") and not getattr(value, "ndim", 0))
 
 

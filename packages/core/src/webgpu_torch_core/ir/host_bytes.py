@@ -33,7 +33,8 @@ def flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
     """Return the shape of nested sequences and their numbers in row-major order.
 
     Raises:
-        ValueError: sequences at one level differ in length.
+        ValueError: sequences at one level differ in length, or hold texts.
+        TypeError: something that is no number among numbers.
     """
     # A floor above this one: looked up when it is used.
     from ..tensors.tensor import Tensor
@@ -44,6 +45,8 @@ def flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
         return (), [data]
     if hasattr(data, "tolist") and not isinstance(data, list | tuple):
         return flatten(data.tolist())
+    if len(data) and isinstance(data[0], str | bytes):
+        raise ValueError(f"too many dimensions '{type(data[0]).__name__}'")
     parts = [_flatten_inside(each) for each in data]
     if not parts:
         return (0,), []
@@ -66,8 +69,11 @@ def _flatten_inside(data: Any) -> tuple[tuple[int, ...], list[Any]]:
     if data.__class__ in (float, int, bool):
         return (), [data]
     if isinstance(data, str | bytes):
-        raise ValueError(f"too many dimensions '{type(data).__name__}'")
-    shape, numbers = flatten(data)
+        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+    try:
+        shape, numbers = flatten(data)
+    except RecursionError:
+        raise TypeError("new(): self-referential lists are incompatible") from None
     if hasattr(data, "_storage"):
         # A tensor of one element stands for its number, and says of what type that is.
         if len(numbers) != 1:

@@ -44,6 +44,12 @@ def into(result: Any, out: Any, exact: bool = False) -> Any:
     return type(result)(*targets) if hasattr(result, "_fields") else targets
 
 
+def into_as_many(result: Tensor, out: Tensor) -> Tensor:
+    """Return a row of numbers written into ``out``, in its own shape where that has as many elements."""
+    fits = isinstance(out, Tensor) and out.numel() == result.numel()
+    return into(result.reshape(out.shape) if fits else result, out)
+
+
 def _written(result: Tensor, out: Tensor, exact: bool) -> Tensor:
     if exact or out._layout.shape == result._layout.shape:
         check_distinct(out)

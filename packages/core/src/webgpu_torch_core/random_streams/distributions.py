@@ -16,6 +16,7 @@ from typing import Any
 
 from webgpu_torch_core.ir.dtypes import FLOAT8, bfloat16, bool_, dtype, float16, float32, float64, int64
 from webgpu_torch_core.ir.scalar_math import fused_multiply_add
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.random_streams.box_muller import normal_float32, normal_float64
 from webgpu_torch_core.random_streams.streams import MersenneTwister, integer_words, normal_words, uniform_words
 
@@ -114,6 +115,18 @@ def _require_bounds(element: dtype, low: int, high: int) -> None:
     for name, value in (("from", low), ("to - 1", high - 1)):
         if not smallest <= value <= largest:
             raise RuntimeError(f"{name} is out of bounds for {element!r}: expected {smallest} <= {value} <= {largest}")
+
+
+def warn_of_gaps(element: dtype, low: int, high: int) -> None:
+    """Warn where a floating-point type does not hold all whole numbers from ``low`` to ``high - 1``."""
+    digits = _DIGITS.get(element.name, 64)
+    for name, value in (("from", low), ("to - 1", high - 1)):
+        if abs(value) > 1 << digits:
+            warn(
+                f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations {element!r} can support discrete uniform "
+                "distribution only within this range. This warning will become an error in version 1.7 release, please fix the code "
+                "in advance"
+            )
 
 
 def fill_uniform(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..notices import warn, warn_once
+from ..notices import refuse_place_of_copy, warn, warn_once
 from .storage import Size
 
 if TYPE_CHECKING:
@@ -223,6 +223,8 @@ class TensorKinds:
     def new(self, *args: Any, device: Any = None) -> Any:
         """Return a tensor of this one's type from sizes or data, as PyTorch's legacy constructor."""
         if len(args) == 1 and not isinstance(args[0], int | Size):
+            if hasattr(args[0], "_storage"):
+                refuse_place_of_copy("new of the form tensor.new", device)
             return self.new_tensor(args[0], device=device)  # type: ignore[attr-defined]
         return self.new_empty(*(args or (0,)), device=device)  # type: ignore[attr-defined]
 

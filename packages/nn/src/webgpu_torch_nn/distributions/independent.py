@@ -61,12 +61,15 @@ class Independent(Distribution):
     mode = property_of("base_dist.mode", "The most likely value.")
     variance = property_of("base_dist.variance", "The variance.")
 
-    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Independent:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> Any:
         """Return a distribution over an expanded one."""
+        new = self._get_checked_instance(Independent, _instance)
         events = self._event_shape[: self.reinterpreted_batch_ndims]
-        return Independent(
-            self.base_dist.expand(Size((*batch_shape, *events))), self.reinterpreted_batch_ndims, self._validate_args
-        )
+        new.base_dist = self.base_dist.expand(Size((*batch_shape, *events)))
+        new.reinterpreted_batch_ndims = self.reinterpreted_batch_ndims
+        Distribution.__init__(new, Size(batch_shape), self._event_shape, False)
+        new._validate_args = self._validate_args
+        return new
 
     def sample(self, sample_shape: Sequence[int] = Size()) -> Tensor:
         """Return random values without gradients."""

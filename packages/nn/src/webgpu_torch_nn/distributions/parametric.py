@@ -107,6 +107,8 @@ class ByProbabilityOf(Parametric):
         new._chances = self._chances.expand(batch_shape)
         return new
 
+    #: as PyTorch's subclasses name it
+    _categorical = property_of("_chances", "What chooses.")
     probs = property_of("_chances.probs", "The probabilities.")
     logits = property_of("_chances.logits", "The log odds, or the log probabilities of classes.")
     param_shape = property_of("_chances.param_shape", "The shape of what the probabilities were given by.")

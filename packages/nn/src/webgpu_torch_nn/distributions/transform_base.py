@@ -58,7 +58,7 @@ class Transform:
     def inv(self) -> Transform:
         """The inverse function; its inverse is this one."""
         if self._inv is None:
-            self._inv = InverseTransform(self)
+            self._inv = _InverseTransform(self)
         return self._inv
 
     @property
@@ -125,7 +125,7 @@ class Plain(Transform):
         return hash(type(self))
 
 
-class InverseTransform(Transform):
+class _InverseTransform(Transform):
     """The inverse of a transform."""
 
     _inv: Transform
@@ -167,10 +167,10 @@ class InverseTransform(Transform):
         return self._inv.with_cache(cache_size).inv
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, InverseTransform) and self._inv == other._inv
+        return isinstance(other, _InverseTransform) and self._inv == other._inv
 
     def __hash__(self) -> int:
-        return hash((InverseTransform, self._inv))
+        return hash((_InverseTransform, self._inv))
 
     def __call__(self, x: Tensor) -> Tensor:
         return self._inv._inv_call(x)

@@ -25,15 +25,15 @@ from .structured_transforms import (
 from .transform_base import (
     ComposeTransform,
     IndependentTransform,
-    InverseTransform,
     Transform,
+    _InverseTransform,
     identity_transform,
     sum_rightmost,
 )
 
 __all__ = [
     "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform",
-    "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "InverseTransform",
+    "CumulativeDistributionTransform", "ExpTransform", "IndependentTransform", "_InverseTransform",
     "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform",
     "SoftmaxTransform", "SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform", "Transform",
     "identity_transform", "sum_rightmost",

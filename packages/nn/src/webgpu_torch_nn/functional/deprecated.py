@@ -8,7 +8,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.overrides import publish
 from webgpu_torch_core.notices import warn
-from webgpu_torch_core.operations.outputs import into
+from webgpu_torch_core.operations.outputs import into, into_as_many
 
 
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
@@ -43,7 +43,8 @@ def range(start: float = 0, end: float | None = None, step: float = 1, **options
     kind = options.pop("dtype", None) or torch.get_default_dtype()
     out = options.pop("out", None)
     values = torch.arange(count, device=options.pop("device", None), dtype=torch.float32) * step + start
-    return into(values.to(kind).requires_grad_(options.pop("requires_grad", False)), out)
+    values = values.to(kind)
+    return values.requires_grad_(options.pop("requires_grad", False)) if out is None else into_as_many(values, out)
 
 
 publish(globals(), "torch")

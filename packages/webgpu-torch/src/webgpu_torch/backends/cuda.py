@@ -58,3 +58,23 @@ def enable_math_sdp(enabled: bool) -> None:
 def enable_cudnn_sdp(enabled: bool) -> None:
     """Change nothing."""
     del enabled
+
+
+#: which library of CUDA's a program asked for, by purpose
+_preferred = {"blas": "default", "linalg": "default"}
+
+
+def _prefer(purpose: str, backend: str | None) -> str:
+    if backend is not None:
+        _preferred[purpose] = backend
+    return _preferred[purpose]
+
+
+def preferred_blas_library(backend: str | None = None) -> str:
+    """Return which library of products was asked for, after asking for another one if it is given; it changes nothing."""
+    return _prefer("blas", backend)
+
+
+def preferred_linalg_library(backend: str | None = None) -> str:
+    """Return which library of decompositions was asked for, after asking for another one if it is given; it changes nothing."""
+    return _prefer("linalg", backend)

@@ -94,10 +94,22 @@ def gather_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def scatter_rule(function: Any, *args: Any, **kwargs: Any) -> Tensor:
-    if kwargs.get("reduce") == "multiply" or "multiply" in args[4:5]:
-        raise NotImplementedError(f"\"scatter\" with reduce='multiply' not implemented for '{type_title(args[0])}'")
     _require_one_type(*args[:4], **kwargs)
+    if kwargs.get("reduce") == "multiply":
+        return _scattered_multiples(*args, **kwargs)
     return by_parts(function, args, kwargs, (3, "value", "src"))
+
+
+def _scattered_multiples(
+    input: Tensor, dim: int, index: Tensor, src: Tensor | complex | None = None, *, value: complex | None = None,
+    reduce: str, out: Tensor | None = None,
+) -> Tensor:  # fmt: skip
+    """Multiply what an index sends to one place, by a tensor's elements or one number."""
+    del reduce
+    source = value if src is None else src
+    if not isinstance(source, Tensor):
+        source = input.new_full((), source).expand(index._layout.shape)
+    return into(_scattered_product(input, dim, index, source, True), out, True)
 
 
 def _require_one_type(

@@ -16,6 +16,7 @@ from ..creation.ranges import arange
 from ..elementwise.call import finish_out
 from ..movement.joining import cat
 from ..outputs import computed_in, into
+from ..reduction.moments import check_norm
 from ..reduction.reductions import restore
 from .views import as_complex, complex_view, conj, part, view_as_real
 
@@ -139,8 +140,7 @@ def vector_norm_rule(
     dtype: Any = None,
     out: Any = None,
 ) -> Tensor:
-    if dtype is not None and not dtype.is_complex:
-        raise RuntimeError(f"linalg.vector_norm: the dtype of the input {x.dtype!r} should be convertible to {dtype!r}")
+    check_norm(x, ord, dim, dtype)
     return function(e.abs(as_complex(x if dtype is None else x.to(dtype))), ord, dim, keepdim, out=out)
 
 

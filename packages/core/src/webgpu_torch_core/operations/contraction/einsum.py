@@ -241,5 +241,5 @@ def _product(a: Tensor, b: Tensor, summed: list[int]) -> Tensor:
     one, other = (left, right) if batch else (left[0], right[0])
     product = matrix_product(one, other) if inner == 1 else one @ other
     order = batch + rows + summed + columns
-    shape = [1 if each in summed else max(a.shape[each], b.shape[each]) for each in order]
+    shape = [1 if each in summed else a.shape[each] if b.shape[each] == 1 else b.shape[each] for each in order]
     return product.view(shape).permute([order.index(each) for each in range(a.ndim)])

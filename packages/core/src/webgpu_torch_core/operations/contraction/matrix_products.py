@@ -15,6 +15,7 @@ from ...tensors.tensor import Tensor
 from ..common import (
     attach,
     attach_zeros,
+    dtype_title,
     is_half,
     kernel_cache,
     needs_gradient,
@@ -300,11 +301,19 @@ def addmm(
     input: Tensor, mat1: Tensor, mat2: Tensor, out_dtype: dtype | None = None, *, beta: Number = 1, alpha: Number = 1,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """``beta * input + alpha * (mat1 @ mat2)``; computed in ``out_dtype`` if that is given."""
+    """``beta * input + alpha * (mat1 @ mat2)``; computed in ``out_dtype`` if that is given.
+
+    Raises:
+        RuntimeError: sizes that do not fit, or operands of several types.
+    """
     _check_mm(mat1, mat2)
     input.expand((mat1.shape[0], mat2.shape[1]))
     if out_dtype is not None:
         input, mat1, mat2 = input.to(out_dtype), mat1.to(out_dtype), mat2.to(out_dtype)
+    elif isinstance(input, Tensor) and input.dtype is not mat2.dtype:
+        raise RuntimeError(
+            f"self and mat2 must have the same dtype, but got {dtype_title(input.dtype)} and {dtype_title(mat2.dtype)}"
+        )
     return _added(input, mat1, mat2, beta, alpha, out)
 
 
@@ -314,13 +323,22 @@ def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, out_dtype: dtype | None = None, *, beta: Number = 1, alpha: Number = 1,
     out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
-    """``beta * input + alpha * (batch1 @ batch2)`` over a batch; computed in ``out_dtype`` if that is given."""
+    """``beta * input + alpha * (batch1 @ batch2)`` over a batch; computed in ``out_dtype`` if that is given.
+
+    Raises:
+        RuntimeError: sizes that do not fit, or operands of several types.
+    """
     for number, each in enumerate((batch1, batch2)):
         # The sum is expanded to sizes of both before the product is looked at.
         wrap_dimension(1 + number, each.ndim)
     _check_bmm(batch1, batch2)
     if out_dtype is not None:
         input, batch1, batch2 = input.to(out_dtype), batch1.to(out_dtype), batch2.to(out_dtype)
+    elif isinstance(input, Tensor) and not input.dtype is batch1.dtype is batch2.dtype:
+        titles = [dtype_title(each.dtype) for each in (input, batch1, batch2)]
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {titles[0]}, batch1: {titles[1]}, batch2: {titles[2]}"
+        )
     return _added(input, batch1, batch2, beta, alpha, out)
 
 
@@ -328,12 +346,21 @@ def baddbmm(
 def addmv(
     input: Tensor, mat: Tensor, vec: Tensor, *, beta: Number = 1, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
-    """``beta * input + alpha * (mat @ vec)``."""
+    """``beta * input + alpha * (mat @ vec)``.
+
+    Raises:
+        RuntimeError: sizes that do not fit, or operands of several types.
+    """
     _check_mv(mat, vec)
     if input.ndim > 1 or (input.ndim and input.shape[0] not in (1, mat.shape[0])):
         raise RuntimeError(
             f"size mismatch, got input ({', '.join(map(str, input.shape))}), mat ({mat.shape[0]}x{mat.shape[1]}), vec "
             f"({vec.shape[0]})"
+        )
+    if not input.dtype is mat.dtype is vec.dtype:
+        titles = [dtype_title(each.dtype) for each in (input, mat, vec)]
+        raise RuntimeError(
+            f"addmv input tensors must have the same dtype, but got {titles[0]}, {titles[1]}, and {titles[2]}"
         )
     return _added(input, mat, vec, beta, alpha, out)
 

@@ -21,7 +21,7 @@ from ...ir.dtypes import (
 from ...ir.host_bytes import check_number, flatten, pack, require_numpy
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
-from ...notices import warn_of_arrays, warn_of_copy
+from ...notices import refuse_place_of_copy, warn_of_arrays, warn_of_copy
 from ...record.devices import MetaEngine, canonical_device, device, engine_for, get_default_device
 from ...tensors.memory_formats import dense_layout, memory_format
 from ...tensors.storage import check_countable
@@ -91,19 +91,21 @@ def tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A tensor copied from numbers, nested sequences, an array or a tensor.
+    """A tensor copied from numbers, nested sequences, an array or a tensor, or one that shares a storage's memory.
 
     Raises:
         ValueError: nested sequences of unequal length.
-        TypeError: elements that are not numbers.
+        TypeError: elements that are not numbers, or lists that hold themselves.
         RuntimeError: a storage of another type than ``dtype``.
     """
     del pin_memory
     kind = as_dtype(dtype)
     if isinstance(data, Tensor):
         warn_of_copy("torch.tensor")
-    elif hasattr(data, "as_elements"):  # of a storage
+    elif hasattr(data, "as_elements"):  # of a storage, whose memory it shares
         data = data.as_elements(kind)
+        if device is None or canonical_device(device) == data.device:
+            return data.requires_grad_() if requires_grad else data
     if isinstance(data, Tensor):
         result = data.detach().to(device=data.device if device is None else device, dtype=kind or data.dtype, copy=True)
     elif hasattr(data, "__array_interface__") or type(data).__module__ == "numpy":
@@ -417,6 +419,7 @@ def legacy_tensor(*args: Any, **kwargs: Any) -> Tensor:
     args = args or tuple(kwargs[name] for name in ("data", "size") if name in kwargs) or (0,)
     if len(args) == 1 and not isinstance(args[0], int | Size):
         if isinstance(args[0], Tensor):
+            refuse_place_of_copy("constructor of the form torch.Tensor", place)
             return args[0].detach()
         return tensor(args[0], dtype=default_float[0], device="cpu" if place is None else place)
     # As in PyTorch, on the CPU unless told otherwise: contexts of devices do not count here.

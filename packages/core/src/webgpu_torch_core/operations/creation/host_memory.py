@@ -12,6 +12,7 @@ from ...notices import warn
 from ...record.devices import canonical_device, engine_for, host_device
 from ...record.tape import Value
 from ...tensors.tensor import Storage, Tensor
+from ..common import dtype_title
 from ..elementwise.call import default_float
 from .dlpack import imported
 from .factories import array_tensor, as_dtype, as_tensor, from_bytes
@@ -184,8 +185,10 @@ def asarray(
         return result.requires_grad_() if requires_grad else result
     result = as_tensor(source, dtype=kind, device=device)
     if copy is False and result is not source:
-        what = "dtype" if result.dtype is not source.dtype else "device"
-        raise ValueError(f"can't alias tensor with another {what} without a copy")
+        if result.device != source.device:
+            raise ValueError(f"can't alias tensor from device '{source.device}' to '{result.device}'.")
+        given, asked = dtype_title(source.dtype), dtype_title(result.dtype)
+        raise ValueError(f"can't alias tensor with dtype '{given}' into dtype '{asked}'.")
     result = result.clone() if copy and result is source else result
     if requires_grad is not None and requires_grad != result.requires_grad:
         result = result.detach().requires_grad_(requires_grad)

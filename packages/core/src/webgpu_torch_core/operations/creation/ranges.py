@@ -19,7 +19,7 @@ from ...record.devices import device, engine_for
 from ...tensors.tensor import Tensor
 from ..common import kernel_cache, record_on, require_layout
 from ..elementwise.call import default_float
-from ..outputs import into
+from ..outputs import into, into_as_many
 from .factories import asked, tensor
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def linspace(
             engine_for(place), place, linspace_kernel(steps, kind), (), parameters, (contiguous_layout((steps,)),)
         )
     if out is not None:
-        return into(result, out)
+        return into_as_many(result, out)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -227,7 +227,7 @@ def arange(
         count = math.ceil((last - first) / by)
     result = _range(max(count, 0), first, by, kind, place)
     if out is not None:
-        return into(result, out)
+        return into_as_many(result, out)
     return result.requires_grad_() if requires_grad else result
 
 

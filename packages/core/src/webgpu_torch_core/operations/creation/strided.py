@@ -16,7 +16,7 @@ from ..common import require_layout
 from ..elementwise.call import default_float
 from ..movement.splitting import resize_
 from ..neural.composites import pad
-from ..outputs import into
+from ..outputs import into_as_many
 from .factories import as_dtype, asked, empty, filled, place_of
 from .ranges import linspace, wrapped
 
@@ -129,7 +129,7 @@ def logspace(
         exponents = linspace(first, last, steps, device=place)
         result = (base**exponents).to(kind)
     if out is not None:
-        return into(result, out)
+        return into_as_many(result, out)
     return result.requires_grad_() if requires_grad else result
 
 

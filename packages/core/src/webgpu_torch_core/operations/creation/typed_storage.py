@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -277,12 +278,9 @@ class TypedStorage:
     def __reduce__(self) -> tuple[Callable[[Tensor], TypedStorage], tuple[Tensor]]:
         return TypedStorage.of_tensor, (self._elements,)
 
-    def __deepcopy__(self, memo: dict[object, object]) -> TypedStorage:
-        key = "storage", self.data_ptr()
-        found = memo.get(key)
-        if not isinstance(found, TypedStorage):
-            found = memo[key] = self.clone()
-        return found
+    def __deepcopy__(self, memo: dict[int, object]) -> TypedStorage:
+        # Tensors that are copied along look at the copy.
+        return TypedStorage.of_tensor(copy.deepcopy(self._elements, memo))
 
     def __copy__(self) -> TypedStorage:
         return self.clone()

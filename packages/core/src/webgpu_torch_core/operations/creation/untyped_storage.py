@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import copy
 import mmap
 import os
-from collections.abc import Sequence
+import weakref
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ...ir.dtypes import int64, uint8
 from ...ir.layouts import contiguous_layout
 from ...record.devices import canonical_device, device
+from ...tensors.storage import Storage
 from ...tensors.tensor import MetaValue, Tensor, storage_size
 from .factories import from_bytes
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import DeviceLike
+
+
+class _Shown:
+    """What is kept of the object that shows a memory: itself as long as somebody has it, and its attributes and class."""
+
+    def __init__(self, storage: UntypedStorage) -> None:
+        self.object = weakref.ref(storage)
+        self.attributes = storage.__dict__
+        self.kind = type(storage)
+
+
+#: what memory was shown as, by what tensors have of it: it is the same object, or has its attributes, when it is shown again
+_shown: weakref.WeakKeyDictionary[Storage, _Shown] = weakref.WeakKeyDictionary()
+#: the same by the number that all have who look at the same memory
+_numbered: weakref.WeakValueDictionary[int, _Shown] = weakref.WeakValueDictionary()
 
 
 class UntypedStorage:
@@ -24,6 +42,8 @@ class UntypedStorage:
         size: how many bytes, or the bytes.
         device: where the memory is to be.
     """
+
+    __slots__ = ("__dict__", "__weakref__", "_bytes", "_filename", "_tensor", "device")
 
     def __init__(self, size: int | Sequence[int] = 0, *, device: DeviceLike = None) -> None:
         self._tensor: Tensor | None = None
@@ -46,11 +66,23 @@ class UntypedStorage:
     @classmethod
     def of_tensor(cls, tensor: Tensor) -> UntypedStorage:
         """Return the storage of a tensor."""
-        made = cls.__new__(cls)
-        made._bytes, made._filename = None, None
-        made._tensor = tensor.detach()
-        made.device = tensor.device
+        shown = _shown.get(tensor._storage) or _numbered.get(tensor._storage.number)
+        made = None if shown is None else shown.object()
+        if made is None:
+            made = object.__new__(cls if shown is None else shown.kind)
+            made._bytes, made._filename = None, None
+            made.device = tensor.device
+            if shown is not None:
+                made.__dict__ = shown.attributes
+            made._look_at(tensor.detach())
+        elif shown is not None:
+            _shown[tensor._storage] = shown
         return made
+
+    def _look_at(self, tensor: Tensor) -> None:
+        """Show the memory of a tensor from now on."""
+        self._tensor = tensor
+        _shown[tensor._storage] = _numbered[tensor._storage.number] = _Shown(self)
 
     @classmethod
     def from_file(cls, filename: str, shared: bool = False, nbytes: int = 0) -> UntypedStorage:
@@ -129,16 +161,27 @@ class UntypedStorage:
     def as_elements(self, dtype: Any) -> Tensor:
         """Return the memory as a row of elements of a type, int64 for None; of bytes that do not fill one more, none."""
         dtype = int64 if dtype is None else dtype
-        if self._tensor is None:
-            data = self.host_bytes()
-            self._tensor, self._bytes = from_bytes(data, (len(data),), uint8, self.device), None
-        kind = self._tensor.dtype
-        size = storage_size(self._tensor)
-        flat = Tensor._from_storage(self._tensor._storage, contiguous_layout((size,)), kind, self.device)
+        whole = self._whole()
+        kind, size = whole.dtype, storage_size(whole)
+        flat = Tensor._from_storage(whole._storage, contiguous_layout((size,)), kind, self.device)
         if kind is dtype:
             return flat
         count = size * kind.itemsize // dtype.itemsize
         return flat.narrow(0, 0, count * dtype.itemsize // kind.itemsize).view(dtype)
+
+    def _whole(self) -> Tensor:
+        """Return a tensor that looks at the memory, whatever its type."""
+        if self._tensor is None:
+            data = self.host_bytes()
+            self._look_at(from_bytes(data, (len(data),), uint8, self.device))
+            self._bytes = None
+        return self._tensor  # type: ignore[return-value]
+
+    def __deepcopy__(self, memo: dict[int, object]) -> UntypedStorage:
+        return UntypedStorage.of_tensor(copy.deepcopy(self._whole(), memo))
+
+    def __reduce__(self) -> tuple[Callable[[Tensor], UntypedStorage], tuple[Tensor]]:
+        return UntypedStorage.of_tensor, (self._whole(),)
 
     def _readable(self) -> memoryview:
         if self.device.type == "meta":
@@ -201,7 +244,7 @@ class UntypedStorage:
         have = self.nbytes()
         if size in (0, have):
             return self
-        whole = self.as_elements(uint8) if self._tensor is None else self._tensor
+        whole = self._whole()
         width = whole.dtype.itemsize
         if size < have or size % width:
             raise RuntimeError(f"a storage of {have} bytes can't be resized to {size}; make a new tensor")

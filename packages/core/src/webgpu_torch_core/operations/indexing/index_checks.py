@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from ...ir import expression as ir
 from ...ir.dtypes import dtype, int32, int64
@@ -17,23 +17,30 @@ from ...tensors.storage import check_countable
 from ...tensors.tensor import MetaValue, Tensor
 from ..common import kernel_cache, record
 
+if TYPE_CHECKING:
+    import numpy
+
 
 class PositionError(IndexError, RuntimeError):
     """A position outside of a dimension, for which PyTorch raises an IndexError here and a RuntimeError there."""
 
 
-def _outside_known(value: Value, index: Layout, bounds: Bounds) -> int | None:
-    """Return a position among computed numbers in the host's memory that a dimension does not have; None where there is none."""
+def _numbers(value: Value, index: Layout) -> numpy.ndarray:
+    """Return computed numbers in the host's memory as an array."""
     device: Any = value.engine.device
     numbers = device.as_array(value.buffer, value.dtype, value.numel)
     if index.is_contiguous:
-        numbers = numbers[index.offset : index.offset + index.numel]
-    else:
-        # Slow to import, and seldom needed.
-        from numpy.lib.stride_tricks import as_strided
+        return numbers[index.offset : index.offset + index.numel]
+    # Slow to import, and seldom needed.
+    from numpy.lib.stride_tricks import as_strided
 
-        strides = tuple(each * value.dtype.itemsize for each in index.strides)
-        numbers = as_strided(numbers[index.offset :], index.shape, strides, writeable=False)
+    strides = tuple(each * value.dtype.itemsize for each in index.strides)
+    return as_strided(numbers[index.offset :], index.shape, strides, writeable=False)
+
+
+def _outside_known(value: Value, index: Layout, bounds: Bounds) -> int | None:
+    """Return a position among computed numbers in the host's memory that a dimension does not have; None where there is none."""
+    numbers = _numbers(value, index)
     least = -bounds.size if bounds.wraps else 0
     low, high = int(numbers.min()), int(numbers.max())
     if least <= low and high < bounds.size:
@@ -99,6 +106,23 @@ def require_inside(
     if at_once:
         engine.raise_failed_checks()
     return None
+
+
+def require_few(mask: Tensor, most: int, error: Exception) -> None:
+    """Raise an error where more than ``most`` elements of a mask hold, if they are known."""
+    if mask.numel() > most:
+        _look_at_count(mask._storage.value, mask._layout, most, error)
+
+
+def _look_at_count(value: Value, mask: Layout, most: int, error: Exception) -> bool:
+    """Raise an error where more than ``most`` truth values hold; return whether the host knows them, as :func:`_look`."""
+    if not _known(value):
+        return False
+    if looks.made is not None:
+        looks.made.append((value, lambda other: _look_at_count(other, mask, most, error)))
+    if int(_numbers(value, mask).sum()) > most:
+        raise error
+    return True
 
 
 def positions_inside(

@@ -22,7 +22,7 @@ from ..movement.joining import cat, stack
 from ..movement.splitting import unbind
 from ..outputs import into
 from .gathering import take_positions
-from .index_checks import positions_inside
+from .index_checks import positions_inside, require_few
 
 
 @operation("indexed")
@@ -235,6 +235,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     # -1 where the mask does not hold yet, and positions counted on where it does not hold: nothing is read there.
     positions = (chosen.to(int64).cumsum(0) * chosen.to(int64)) - 1
     short = RuntimeError("Number of elements of source < number of ones in mask")
+    require_few(chosen, flat.numel(), short)
     known = positions_inside("masked_scatter", positions, flat.numel(), lambda _: short, ignored=-1)
     if not source.numel():
         return attach_zeros(row_major(input.expand(shape).clone()), "MaskedScatterBackward0", (source,))

@@ -265,16 +265,22 @@ def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
 @operation("indexed", title="RollBackward0")
 @remembered
 def roll(input: Tensor, shifts: int | Sequence[int], dims: Dimensions = None) -> Tensor:
-    """Elements shifted along dimensions, wrapping around."""
-    if dims is None:
-        return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
+    """Elements shifted along dimensions, wrapping around.
+
+    Raises:
+        RuntimeError: no shifts, or not one for each dimension.
+    """
     amounts = [operator.index(each) for each in (shifts if isinstance(shifts, Sequence) else (shifts,))]
-    given = (dims,) if isinstance(dims, int) else tuple(dims)
+    if not amounts:
+        raise RuntimeError("`shifts` required")
+    given = (dims,) if isinstance(dims, int) else () if dims is None else tuple(dims)
+    if not given and len(amounts) == 1:
+        return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
+    if len(amounts) != len(given):
+        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(amounts)}, dims:{len(given)}")
     chosen = [wrap_dimension(as_dimension(each, not place), input.ndim) for place, each in enumerate(given)]
     if chosen and not input.ndim:
         raise IndexError(f"Dimension specified as {chosen[0]} but tensor has no dimensions")
-    if len(amounts) != len(chosen):
-        raise RuntimeError(f"shifts and dimensions must align. shifts: {len(amounts)}, dims: {len(chosen)}")
     if not input.numel():
         return input.clone()
     shape = input._layout.shape

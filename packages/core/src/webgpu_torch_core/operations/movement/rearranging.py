@@ -223,7 +223,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
     """Coordinate grids of vectors: ``indexing`` is ``ij`` (rows first, the default) or ``xy`` (columns first).
 
     Raises:
-        RuntimeError: no tensors, tensors of more than one dimension, or of several types.
+        RuntimeError: no tensors, tensors of more than one dimension, or of several types or devices.
     """
     vectors = listed(tensors)
     if not vectors:
@@ -233,6 +233,8 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
             raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {each}")
         if each.dtype is not vectors[0].dtype:
             raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
+        if each.device != vectors[0].device:
+            raise RuntimeError("torch.meshgrid expects all tensors to have the same device")
     if indexing not in (None, "ij", "xy"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     if indexing is None:
@@ -321,6 +323,18 @@ def broadcast_shapes(*shapes: Any) -> Size:
     return Size(common_shape(*sizes))
 
 
+def _check_joinable(input: Tensor, given: Tensor, axis: int) -> None:
+    """Raise unless what is to stand before or behind an input along a dimension has its other sizes."""
+    if given.ndim != input.ndim:
+        raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+    for place, (size, other) in enumerate(zip(input._layout.shape, given._layout.shape, strict=True)):
+        if size != other and place != axis:
+            raise RuntimeError(
+                "diff expects the shape of tensor to prepend or append to match that of input except along the differencing dimension; "
+                f"input.size({place}) = {size}, but got tensor.size({place}) = {other}"
+            )
+
+
 @operation("composite")
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None,
@@ -329,28 +343,19 @@ def diff(
     """Differences of neighbours along a dimension, ``n`` times.
 
     Raises:
-        RuntimeError: a scalar, or a negative ``n``.
+        RuntimeError: a scalar, a negative ``n``, or sizes that do not fit.
     """
     if input.ndim == 0:
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
+    axis, result = wrap_dimension(dim, input.ndim), input
     for each in (prepend, append):
-        if each is not None and each.ndim != input.ndim:
-            raise RuntimeError("diff expects prepend or append to be the same dimension as input")
+        if each is not None:
+            _check_joinable(input, each, axis)
     if n == 0:
         return into(input.clone(), out, True)
-    axis, result = wrap_dimension(dim, input.ndim), input
-
-    def joinable(each: Tensor) -> Tensor:
-        return (
-            each.expand(tuple(1 if place == axis else size for place, size in enumerate(input.shape)))
-            if each.ndim == 0
-            else each
-        )
-
-    parts = [joinable(each) for each in (prepend,) if each is not None]
-    parts += [result, *(joinable(each) for each in (append,) if each is not None)]
+    parts = [each for each in (prepend, input, append) if each is not None]
     result = cat(parts, axis) if len(parts) > 1 else result
     for _ in range(min(n, result.shape[axis])):
         size = result.shape[axis]

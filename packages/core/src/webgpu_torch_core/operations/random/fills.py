@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import float32
 from ...ir.layouts import number_of_elements
-from ...random_streams.distributions import fill_integers, fill_random, require_distribution
+from ...random_streams.distributions import fill_integers, fill_random, require_distribution, warn_of_gaps
 from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from ..creation.factories import from_bytes
@@ -128,6 +128,9 @@ def random_(self: Tensor, from_: Any = None, to: Any = ..., *, generator: Any = 
     high = None if high is ... else high
     place = self.device
     source = source_generator(generator, place)
+    if low is not None and high is not None:
+        require_distribution("integers", self.dtype, int(low), int(high))
+        warn_of_gaps(self.dtype, int(low), int(high))
 
     def make(shape: tuple[int, ...]) -> Tensor:
         if not on_host(place):

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...dispatch.registry import operation
 from ...dispatch.type_rules import with_type_rule
-from ...ir.dtypes import complex64, dtype, float32, float64
+from ...ir.dtypes import complex64, dtype, float32, float64, promote_types
 from ...ir.dtypes import dtype as dtype_class
+from ...ir.layouts import wrap_dimension
 from ...notices import warn
 from ...record.devices import has_float64
 from ...replay.recipes import remembered
@@ -222,6 +223,34 @@ def norm(
     return _into(vector_norm(input, float(order), dim, keepdim, dtype=dtype), out, True)
 
 
+def check_norm(x: Tensor, ord: float, dim: Dimensions, kind: dtype_class | None) -> None:
+    """Raise where a vector norm cannot be computed, or not in a type."""
+    name = "linalg.vector_norm"
+    if x.dtype.category < 2:
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {dtype_title(x.dtype)}")
+    if not x.numel() and (ord < 0 or ord == math.inf):
+        why, shown = "operation does not have an identity", f"{ord:g}"
+        if dim is None or dim in ((), []):
+            raise RuntimeError(f"{name} cannot compute the {shown} norm on an empty tensor because the {why}")
+        for each in (dim,) if isinstance(dim, int) else dim:
+            if not x.shape[wrap_dimension(each, x.ndim)]:
+                raise RuntimeError(
+                    f"{name} cannot compute the {shown} norm on the dimension {each}because this dimension is empty and the {why}"
+                )
+    if kind is None:
+        return
+    if kind.category < 2:
+        raise RuntimeError(f"{name}: dtype should be floating point or complex, but got {dtype_title(kind)}")
+    if kind.is_complex is not x.dtype.is_complex:
+        what = "complex" if x.dtype.is_complex else "real"
+        raise RuntimeError(f"{name}: dtype should be {what} for {what} inputs, but got {dtype_title(kind)}")
+    if promote_types(x.dtype, kind) is not kind:
+        raise RuntimeError(
+            f"{name}: the dtype of the input ({dtype_title(x.dtype)}) should be convertible without narrowing to the specified dtype "
+            f"({dtype_title(kind)})"
+        )
+
+
 @operation("composite", namespace="linalg", method=False)
 def vector_norm(
     x: Tensor,
@@ -232,15 +261,14 @@ def vector_norm(
     dtype: dtype | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The vector norm ``sum(|x|**ord)**(1/ord)`` over dimensions."""
+    """The vector norm ``sum(|x|**ord)**(1/ord)`` over dimensions.
+
+    Raises:
+        RuntimeError: integers, a type that would lose precision, or a negative or infinite order of no elements.
+    """
+    check_norm(x, ord, dim, dtype)
     input = x.to(dtype) if dtype is not None else x
-    if input.dtype.category < 2:
-        raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {dtype_title(input.dtype)}"
-        )
     dims = as_dimensions(dim, input.ndim)
-    if math.isinf(ord) and not count_of(input, dims):
-        raise RuntimeError(f"linalg.vector_norm cannot compute the {ord} norm of no elements")
     if math.isinf(ord):
         result = _extreme_norm(input, ord, dims, keepdim)
     elif ord == 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
@@ -36,7 +35,11 @@ def _promoted(input: Tensor, complex_input: bool = False) -> Tensor:
 
 def _real(name: str, input: Tensor) -> Tensor:
     if input.dtype.is_complex:
-        raise RuntimeError(f"{name} expects a real input tensor, but got {dtype_title(input.dtype)}")
+        found = dtype_title(input.dtype)
+        if name == "ihfftn":
+            raise RuntimeError(f"Only supports floating-point dtypes, but found: {found}")
+        kind = "real-valued" if name == "rfftn" else "real"
+        raise RuntimeError(f"{name} expects a {kind} input tensor, but got {found}")
     return _promoted(input)
 
 
@@ -179,7 +182,7 @@ def ihfft(
 # Several dimensions
 
 
-def _axes(input: Tensor, s: Sequence[int] | None, dim: Dimensions) -> tuple[list[int], list[int | None]]:
+def _axes(input: Tensor, s: Dimensions, dim: Dimensions) -> tuple[list[int], list[int | None]]:
     """Return the transformed dimensions and their requested sizes (None: as they are).
 
     Raises:
@@ -238,15 +241,13 @@ def _many_hermitian(name: str, input: Tensor, s: Any, dim: Dimensions, norm: str
 def _both(name: str, compute: Any, doc: str) -> None:
     """Register the n-dimensional transform and the two-dimensional one of the same name."""
 
-    def transformed(
-        input: Tensor, s: Sequence[int] | None, dim: Dimensions, norm: str | None, out: Tensor | None
-    ) -> Tensor:
+    def transformed(input: Tensor, s: Dimensions, dim: Dimensions, norm: str | None, out: Tensor | None) -> Tensor:
         # Along one dimension it is :func:`ihfft`.
         return _into(compute(input, s, dim, norm), out, name == "ihfft" and len(_axes(input, s, dim)[0]) == 1)
 
     def n_dimensional(
         input: Tensor,
-        s: Sequence[int] | None = None,
+        s: Dimensions = None,
         dim: Dimensions = None,
         norm: str | None = None,
         *,
@@ -256,7 +257,7 @@ def _both(name: str, compute: Any, doc: str) -> None:
 
     def two_dimensional(
         input: Tensor,
-        s: Sequence[int] | None = None,
+        s: Dimensions = None,
         dim: Dimensions = (-2, -1),
         norm: str | None = None,
         *,

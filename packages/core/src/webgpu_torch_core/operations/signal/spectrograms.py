@@ -202,6 +202,10 @@ def istft(
     last = first + length if length is not None else total - n_fft // 2 if center else total
     result = _divided(frames, shape, hop, first, min(last, total), describe)
     if length is not None and last > total:
+        warn_once(
+            "The length of signal is shorter than the length parameter. Result is being padded with zeros in the tail. Please check "
+            "your center and hop_length settings."
+        )
         result = place_inside(result, (0, 0), (result.shape[0], length))
     return result.squeeze(0) if input.ndim == 2 else result
 
