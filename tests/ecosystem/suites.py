@@ -82,6 +82,7 @@ def main() -> None:
     folder = given.folder.absolute()
     given.keep = folder / "suites"
     given.keep.mkdir(parents=True, exist_ok=True)
+    given.device = "cpu"
     given.options = ["--timeout-method=thread", "--continue-on-collection-errors"]
     path = os.pathsep.join((str(HERE / "at_start"), str(HERE), os.environ.get("PYTHONPATH", "")))
     given.sides = [

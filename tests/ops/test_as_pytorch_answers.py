@@ -43,6 +43,12 @@ CASES: dict[str, Case] = {
     .scatter(0, t.tensor([0, 0]), t.tensor([2j, 3j]), reduce="multiply").tolist(),
     "complex numbers multiplied by one": lambda t: t.ones(2, dtype=t.complex64)
     .scatter(0, t.tensor([0, 0]), 2j, reduce="multiply").tolist(),
+    "small floats that are the same": lambda t: t.isclose(
+        t.arange(4.0).to(t.float8_e5m2), t.arange(4.0).to(t.float8_e5m2), rtol=0, atol=0, equal_nan=True
+    ).tolist(),
+    "infinities without tolerance": lambda t: t.isclose(
+        t.tensor([t.inf, 1.0, t.nan]), t.tensor([t.inf, 1.5, t.nan]), 0, 0, True
+    ).tolist(),
     "baddbmm of two types": lambda t: t.baddbmm(t.ones(1, 2, 2).double(), t.ones(1, 2, 2), t.ones(1, 2, 2)),
     "addmm of two types": lambda t: t.addmm(t.ones(2, 2).double(), t.ones(2, 2), t.ones(2, 2)),
     "addmv of two types": lambda t: t.addmv(t.ones(2).double(), t.ones(2, 2), t.ones(2)),

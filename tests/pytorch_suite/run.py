@@ -6,6 +6,9 @@ name ``torch``, on the CPU, in processes of their own, and prints per file what 
 from the PyTorch that is installed; nothing is fetched. ``FILE:60`` runs 60 tests, chosen by their names and the seed; ``--each 20`` ends
 a test after 20 s of the processor's time, which it then has failed. ``--keep`` names a folder for the outcomes, where PyTorch's are looked up before they are
 found out again; ``--page`` writes the rows of these files in ``docs/pytorch-tests.md``.
+
+``--device webgpu`` runs the tests that PyTorch makes for every device on this library's device ``webgpu``: those of the sample that PyTorch
+passes on the CPU and that neither are about 64-bit floating-point numbers, which such a device has not, nor for some devices only.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -31,16 +35,31 @@ HEAD = """# PyTorch's own tests
 Files of PyTorch's tests, unchanged, over this library under the name `torch`, on the CPU: of the tests that PyTorch itself passes,
 how many pass here. Of a file with many tests some ran, drawn by their names; what PyTorch fails or skips is not counted, and a test that
 takes longer than its limit has failed. Helpers come from PyTorch 2.13, files of tests from PyTorch 2.1 and 2.4.
-`tests/pytorch_suite/run.py FOLDER FILE ... --page` wrote this table.
+`tests/pytorch_suite/run.py FOLDER FILE ... --page` wrote the tables.
+
+## On the CPU
+
+| file | on | ran | PyTorch passes | of these pass here | share |
+| --- | --- | --- | --- | --- | --- |
+"""
+
+#: before the second table
+SECOND = """
+## On WebGPU
+
+Tests that PyTorch makes for every device, on the device `webgpu` (`--device webgpu`), here on a processor that plays a GPU. What counts is
+what PyTorch passes on the CPU. Tests of float64 and complex128 are left out, as PyTorch's lists of types for MPS leave them out: WebGPU has
+no such numbers, and asking for them is refused. Tests that PyTorch itself skips on devices other than its own are not counted. A test that
+asks for float64 in between, whatever its own type, has failed.
 
 | file | on | ran | PyTorch passes | of these pass here | share |
 | --- | --- | --- | --- | --- | --- |
 """
 
 TAIL = """
-What remains, by cause: `torch._C._select_conv_backend` and oneDNN's layout, which most of `nn/test_convolution.py` asks for;
-pooling, which neither keeps channels last nor refuses all that PyTorch refuses; `make_fx`; quantised modules; the texts of tensors
-inside of `torch.func`; processes of data loaders; tests that take longer than their limit. Files that were not collected have no row.
+What remains, by cause: views that are conjugated or negated later, which here are computed; sparse tensors in most of `test_sparse.py`;
+objects of storages whose subclass counts when they go; `make_fx`; quantised modules; the texts of tensors inside of `torch.func`;
+processes of data loaders; tests that take longer than their limit. Files that were not collected have no row.
 """
 
 #: what is said of a process that used up its time
@@ -57,13 +76,26 @@ class Side:
     environment: dict[str, str]
 
 
+#: tests that are made for a device, by class and name; the rest of a name is a type, or nothing
+_GENERIC = re.compile(r"(\w+)CPU::(\w+)_cpu((?:_(?!cpu)\w+)?)$")
+
+
+def on_device(name: str, device: str) -> str | None:
+    """Return the name on another device of a test that is made for every device; None for others, and for types a device has not."""
+    found = _GENERIC.fullmatch(name)
+    if found is None or re.search("float64|complex128", found[3]):
+        return None
+    return f"{found[1]}{device.upper()}::{found[2]}_{device}{found[3]}"
+
+
 def outcomes(
     folder: Path, target: str, sample: int, given: argparse.Namespace, only: list[str] | None = None
 ) -> tuple[Outcomes, str]:
     """Return (outcome, error) by test, and why the target was not collected, if it was not; of these tests only: with this library."""
     why, side = "", given.sides[only is not None]
     with tempfile.TemporaryDirectory() as scratch:
-        name = f"{given.label or Path(target).stem}-{sample}-{given.seed}-{'pytorch' if only is None else 'ours'}.jsonl"
+        side_name = "pytorch" if only is None else "ours" if given.device == "cpu" else given.device
+        name = f"{given.label or Path(target).stem}-{sample}-{given.seed}-{side_name}.jsonl"
         place = Path(given.keep or scratch, name)
         if only is not None or not place.exists():
             place.unlink(missing_ok=True)
@@ -73,7 +105,9 @@ def outcomes(
                 why = _run(folder, target, side, given, {"OUTCOMES": str(place), **_only(left, scratch)})
         rows = _rows(place)
     lost = [row["error"] for row in rows if row.get("name", "") is None]
-    found = {row["name"]: (row["outcome"], row["error"]) for row in rows if row.get("name")}
+    # Tests that did not get their turn have failed.
+    found = {name: ("failed", "did not run") for row in rows for name in row.get("chosen", ())}
+    found |= {row["name"]: (row["outcome"], row["error"]) for row in rows if row.get("name")}
     return found, lost[0] if lost else why if not found else ""
 
 
@@ -118,8 +152,13 @@ def counted(folder: Path, file: str, sample: int, given: argparse.Namespace) -> 
     """Return a file's row: how many tests PyTorch passes, how many of these pass here, and the commonest errors."""
     reference, reference_why = outcomes(folder, file, sample, given)
     passes = [name for name, (outcome, _) in reference.items() if outcome == "passed"]
-    found, why = outcomes(folder, file, sample, given, passes)
-    # Tests that did not get their turn have failed.
+    if given.device == "cpu":
+        found, why = outcomes(folder, file, sample, given, passes)
+    else:
+        passes = [other for name in passes if (other := on_device(name, given.device)) is not None]
+        found, why = outcomes(folder, file, sample, given, passes)
+        # What was not made for this device, or is skipped there, PyTorch does not ask of it.
+        passes = [name for name in passes if found.get(name, ("skipped", ""))[0] != "skipped"]
     equal = [name for name in passes if found.get(name, ("", ""))[0] == "passed"]
     errors = Counter(
         (found[name][1].splitlines() or ["no message"])[0][:100] if name in found else "did not run"
@@ -128,7 +167,7 @@ def counted(folder: Path, file: str, sample: int, given: argparse.Namespace) -> 
     )
     return {
         "file": file, "sample": sample, "reference": len(passes), "ours": len(equal), "why": why or reference_why,
-        "errors": errors.most_common(40), "failed": [name for name in passes if name not in equal],
+        "errors": errors.most_common(40), "device": given.device, "failed": [name for name in passes if name not in equal],
     }  # fmt: skip
 
 
@@ -143,14 +182,19 @@ def printed(label: str, row: dict[str, Any]) -> None:
 
 def page(rows: list[dict[str, Any]], before: str) -> str:
     """Return the documentation's page; files that did not run now keep their rows of the page before."""
-    kept = {line.split("`")[1]: line for line in before.splitlines() if line.startswith("| `")}
+    tables = {"cpu": before.partition(SECOND)[0], "webgpu": before.partition(SECOND)[2]}
+    kept = {
+        device: {line.split("`")[1]: line for line in text.splitlines() if line.startswith("| `")}
+        for device, text in tables.items()
+    }
     for row in rows:
         share = f"{row['ours'] / row['reference']:.0%}" if row["reference"] else ""
         ran = f"{row['sample']} drawn" if row["sample"] else "all"
-        kept[str(row["file"])] = (
+        kept[row["device"]][str(row["file"])] = (
             f"| `{row['file']}` | {date.today().isoformat()} | {ran} | {row['reference']} | {row['ours']} | {share} |"
         )
-    return HEAD + "\n".join(kept[file] for file in sorted(kept)) + "\n" + TAIL
+    first, second = ("\n".join(each[file] for file in sorted(each)) + "\n" for each in kept.values())
+    return HEAD + first + SECOND + second + TAIL
 
 
 def main() -> None:
@@ -163,12 +207,14 @@ def main() -> None:
     parser.add_argument("--each", type=int, default=60)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--device", choices=("cpu", "webgpu"), default="cpu")
     given = parser.parse_args()
     given.label, given.options = "", ["--noconftest"]
-    asked = {"TESTS": str(given.folder.absolute()), "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu"}
-    asked |= {"PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    asked = {"TESTS": str(given.folder.absolute()), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    ours = ("over_drop_in", "older_names", *(("on_webgpu",) if given.device == "webgpu" else ()))
     given.sides = [
-        Side(sys.executable, plugins, asked) for plugins in (("older_names",), ("over_drop_in", "older_names"))
+        Side(sys.executable, plugins, {**asked, "PYTORCH_TESTING_DEVICE_ONLY_FOR": device})
+        for plugins, device in ((("older_names",), "cpu"), (ours, given.device))
     ]
     rows = []
     for each in given.files:
