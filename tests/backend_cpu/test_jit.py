@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy
 import pytest
+import torch
+import webgpu_torch_core as core
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from webgpu_torch_backend_cpu.device import CpuDevice
@@ -491,3 +493,24 @@ def test_of_too_many_files_the_oldest_go(monkeypatch, tmp_path):
         if number < 8:
             os.utime(tmp_path / "cpu" / f"{number}.o", (number, number))
     assert sorted(path.stem for path in (tmp_path / "cpu").iterdir()) == [str(number) for number in range(2, 9)]
+
+
+@pytest.mark.parametrize(("height", "length", "stride", "dilation"), [(7, 29, 1, 1), (11, 6, 2, 1), (13, 8, 1, 2)])
+def test_planes_of_single_channels(monkeypatch, height, length, stride, dilation):
+    """Results and gradients are PyTorch's, and what is not finite stays inside of its windows."""
+    written = []
+    planes = contractions.planes
+    monkeypatch.setattr(contractions, "planes", lambda kernel: written.append(planes(kernel)) or written[-1])
+    monkeypatch.setenv("WEBGPU_TORCH_CPU_JIT", "wait")
+    torch.manual_seed(0)
+    image, weight = torch.randn(2, 3, height, length), torch.randn(3, 1, 3, 5)
+    image[1, 2, 4, 3] = float("inf") if stride == 1 else 0.5
+    results = []
+    for library, functional in ((torch, torch.nn.functional), (core, core.functional)):
+        tensors = [library.tensor(each.tolist()).requires_grad_() for each in (image, weight)]
+        result = functional.conv2d(*tensors, stride=stride, padding=2, dilation=dilation, groups=3)
+        (result * result).sum().backward()
+        results.append([each.detach().tolist() for each in (result, *(each.grad for each in tensors))])
+    assert any(written)
+    for expected, actual in zip(*results, strict=True):
+        torch.testing.assert_close(torch.tensor(actual), torch.tensor(expected), rtol=1e-4, atol=1e-3, equal_nan=True)

@@ -117,6 +117,12 @@ class CpuDevice(Device):
                 f"cpu: cannot allocate {nbytes} bytes; tensors already hold {self.allocated} bytes"
             ) from error
 
+    def allocate_all(self, sizes: Sequence[int]) -> list[Buffer]:
+        return [
+            Buffer(self, np.empty(nbytes, np.uint8), nbytes) if nbytes < SMALLEST else self.allocate(nbytes)
+            for nbytes in sizes
+        ]
+
     def write(self, buffer: Buffer, data: memoryview) -> None:
         buffer.array[: len(data)] = np.frombuffer(data, np.uint8)
 
@@ -146,6 +152,12 @@ class CpuDevice(Device):
     def advance(self, run: Run) -> None:
         self._run(run, run.plan.prepared or self._prepared(run.plan))
 
+    def run_single(self, plan: Plan, externals: Sequence[object], parameters: Sequence[float | int]) -> bool:
+        ((function, operands, outputs, numbers),) = plan.prepared or self._prepared(plan)
+        arrays = list(map(_array_of, externals))
+        _quietly(function, operands(arrays), outputs(arrays), numbers(parameters))
+        return True
+
     def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
         entries = [
             (None if function is None else _timed(function, step, report), *rest)
@@ -160,7 +172,7 @@ class CpuDevice(Device):
         table, sizes = run.table, run.plan.temporaries
         if table is None:
             table = run.table = [*map(_array_of, run.externals), *map(self.pool.take, sizes)]
-        _quiet.run(_run_entries, run, entries)
+        _quietly(_run_entries, run, entries)
         if run.finished:
             if sizes:
                 for array in table[-len(sizes) :]:
@@ -235,32 +247,31 @@ class CpuDevice(Device):
 
 
 class _Quiet(threading.local):
-    """Runs functions without NumPy's warnings: in a context of the thread where they are off, which is entered at once."""
+    """Enters a context of the thread where NumPy warns of nothing: quicker than to turn that off and on again."""
 
     def __init__(self) -> None:
-        self._run: Any = None
-        if _BY_CONTEXT:
-            context = contextvars.copy_context()
-            context.run(np.seterr, all="ignore")
-            self._run = context.run
-
-    def run(self, function: Callable[..., None], *arguments: object) -> None:
-        """Call a function."""
-        # Whatever runs inside, such as a finaliser that reads a tensor, finds no context to enter.
-        enter, self._run = self._run, None
-        try:
-            if enter is not None:
-                enter(function, *arguments)
-            else:
-                with np.errstate(all="ignore"):
-                    function(*arguments)
-        finally:
-            self._run = enter
+        context = contextvars.copy_context()
+        context.run(np.seterr, all="ignore")
+        context.run(_is_quiet.set, True)
+        self.enter = context.run
 
 
 #: from version 2 on NumPy keeps for each context, not for each thread, what it warns of
 _BY_CONTEXT = int(np.__version__.partition(".")[0]) >= 2
+_is_quiet = contextvars.ContextVar("_is_quiet", default=False)
 _quiet = _Quiet()
+
+
+def _quietly(function: Callable[..., None], *arguments: object) -> None:
+    """Call a function without NumPy's warnings."""
+    if _is_quiet.get():
+        # Whatever runs inside, such as a finaliser that reads a tensor, cannot enter again.
+        function(*arguments)
+    elif _BY_CONTEXT:
+        _quiet.enter(function, *arguments)
+    else:
+        with np.errstate(all="ignore"):
+            function(*arguments)
 
 
 def _run_entries(run: Run, entries: Sequence[Entry]) -> None:

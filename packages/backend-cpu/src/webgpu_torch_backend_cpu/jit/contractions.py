@@ -14,6 +14,7 @@ from ..windows import Axis, Window, window_of
 from .function import Function
 from .functions import lowered
 from .loops import TILE, Piece, finished, in_order, lowered_stores, nest, store, unit_strides
+from .planes import planes
 from .steps import STEPS, TYPES, Unsupported, kind_of, literal
 
 #: products and sums up to which calling BLAS takes longer than they do
@@ -67,7 +68,7 @@ def contraction(kernel: Contraction) -> list[Piece]:
     """Return the function of a contraction that needs no BLAS."""
     if not _is_direct(kernel):
         raise Unsupported("a product for BLAS")
-    return [_Direct(kernel).write()]
+    return [planes(kernel) or _Direct(kernel).write()]
 
 
 class _Direct:

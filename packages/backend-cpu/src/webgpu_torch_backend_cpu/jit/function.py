@@ -123,7 +123,7 @@ class Function:
             ]  # fmt: skip
         return found
 
-    def variable(self, of: str, count: int = 1) -> str:
+    def variable(self, of: str, count: int | str = 1) -> str:
         """Return the address of memory of the function's own."""
         name = self.name("v")
         self.head.append(f"{name} = alloca {of}, i64 {count}, align 64")

@@ -190,6 +190,13 @@ class Device(ABC):
         self.run(run.plan, run.externals, run.parameters)
         run.finish()
 
+    def run_single(self, plan: Plan, externals: Sequence[object], parameters: Sequence[float | int]) -> bool:
+        """Run a plan of one kernel, which reads nothing that it writes, in the calling thread; return whether it did.
+
+        A device may decline, as here, and whatever is raised means no more: :meth:`advance` does it then.
+        """
+        return False
+
     def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
         """Do what :meth:`advance` does and report as :meth:`run_timed`."""
         self.run_timed(run.plan, run.externals, run.parameters, report)

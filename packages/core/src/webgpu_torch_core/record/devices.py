@@ -123,7 +123,7 @@ def engine_for(place: device) -> Any:
         return context.engines[place.type]
     key = (place.type, place.index or 0)
     found = _engines.get(key)
-    if found is None or is_lost(found):
+    if found is None or (found.device.lost is not None and found.device.reopens):
         with _engine_lock:
             found = _engines.get(key)
             if found is not None and is_lost(found):

@@ -7,7 +7,6 @@ recorded it. A tape is kept until it ran: what an exception kept from running ru
 
 from __future__ import annotations
 
-import itertools
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -20,12 +19,12 @@ from ..backend.collection import without_collection
 from ..backend.interface import REPORT_SLOTS, Copy, Device, DeviceLostError, Plan
 from ..ir.dtypes import dtype
 from ..scheduling import Limits, Scheduled, described, schedule
-from .ahead import Ahead
 from .alone import compute_alone, report_alone
 from .checks import error_of, error_of_check
 from .context import context
 from .explaining import explain
 from .interrupts import hold
+from .recorder import Recorder
 from .runs import Run, name_kernel
 from .tape import NOWHERE, Entry, Structure, Tape, Value
 
@@ -33,37 +32,6 @@ from .tape import NOWHERE, Entry, Structure, Tape, Value
 _new_entry = tuple.__new__
 NODE_LIMIT = config.NODE_LIMIT.number(8192)
 PLAN_CACHE_LIMIT = 512
-
-
-#: numbers of the threads that record
-_threads = itertools.count()
-
-
-class Recorder(threading.local):
-    """What one thread records for a device.
-
-    Attributes:
-        tape: what it recorded and nothing has computed yet.
-        reads: how often it has read results.
-        slot: which of the device's reports are its own.
-        reporting: how many kernels that report it has recorded.
-        told: how many of these had run when it was last told.
-        failed: what checks of values found (0: nothing), of int64, since results were last read; None without checks.
-        ahead: where it may hand over what it repeats before all of it is recorded.
-    """
-
-    def __init__(self) -> None:
-        self.tape = Tape(open=False)
-        self.reads = 0
-        self.slot = next(_threads) % REPORT_SLOTS
-        self.reporting = self.told = 0
-        self.failed: Value | None = None
-        self.ahead = Ahead()
-
-    def report_code(self, number: int) -> int:
-        """Return the code by which a kernel that this thread records reports what a check finds."""
-        self.reporting += 1
-        return number * REPORT_SLOTS + self.slot
 
 
 class Engine:
@@ -258,7 +226,11 @@ class Engine:
 
     def raise_failed_checks(self) -> None:
         """Raise the exception of a check that failed since the last results were read."""
-        value, self.recorder.failed = self.recorder.failed, None
+        recorder = self.recorder
+        value = recorder.failed
+        if value is None and not self.reports:
+            return
+        recorder.failed = None
         self._raise_failed(self._read(value.realize(), 8) if value is not None else b"")
 
     def _flush_reports(self) -> None:
@@ -382,7 +354,26 @@ class Engine:
         statistics["flushes"] += 1
         statistics["recorded"] += len(tape.entries)
         statistics["kernels"] += len(scheduled.plan.steps)
-        self._drive(tape, (scheduled, Run(scheduled.plan, externals, tape.parameters())))
+        if not (scheduled.single and tape.capture is None and self._run_single(tape, scheduled, externals)):
+            self._drive(tape, (scheduled, Run(scheduled.plan, externals, tape.parameters())))
+
+    def _run_single(self, tape: Tape, scheduled: Scheduled, externals: Sequence[object]) -> bool:
+        """Run a plan of one kernel that may run twice, if the device has it at hand; return whether it ran.
+
+        The tape is left as it was if anything comes between: whoever asks next runs it again, and names what fails.
+        """
+        if profiling.listener is not None or tape.failure is not None:
+            return False
+        entries = tape.entries
+        try:
+            parameters = entries[0].parameters if len(entries) == 1 else tape.parameters()
+            if not self.device.run_single(scheduled.plan, externals, parameters):
+                return False
+        except Exception:
+            return False
+        if tape.running is None and tape.entries:
+            self._publish(tape, scheduled, externals)
+        return True
 
     def _plan(self, structure: Structure, tape: Tape) -> Scheduled:
         """Return the plan of a tape: the one found last time, or a new one in place of the one not used for longest."""
@@ -430,7 +421,7 @@ class Engine:
                     raise
                 # A signal's handler may have run the rest.
                 if run.finished and tape.running is running:
-                    self._publish(tape, scheduled, run)
+                    self._publish(tape, scheduled, run.externals)
 
     def _advance(self, run: Run) -> None:
         """Run kernels, and name the one that fails."""
@@ -458,15 +449,15 @@ class Engine:
                 tape.remain(held, sorted(inputs.difference(slots.values())), error)
             tape.running = None
 
-    def _publish(self, tape: Tape, scheduled: Scheduled, run: Run) -> None:
+    def _publish(self, tape: Tape, scheduled: Scheduled, externals: Sequence[object]) -> None:
         """Give values the buffers that a plan computed."""
         for slot, number in scheduled.outputs:
             value = tape.slots[slot]()
             # One that got its buffer before an interrupt keeps it.
             if value is not None and value.buffer is None:
-                value.buffer = run.externals[number]
+                value.buffer = externals[number]
                 if value.place[0] is tape:
                     value.place = NOWHERE
         if tape.capture is not None:
-            tape.capture.ran(run.externals, scheduled, tape)
+            tape.capture.ran(externals, scheduled, tape)
         tape.clear()

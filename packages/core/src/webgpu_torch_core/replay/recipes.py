@@ -21,8 +21,9 @@ from ..notices import Notices
 from ..record.checks import looks
 from ..record.context import context, default_float
 from ..record.devices import device
-from ..record.engine import Engine, Recorder
+from ..record.engine import Engine
 from ..record.node import anomaly, running
+from ..record.recorder import Recorder
 from ..record.tape import Tape, Value
 from ..scheduling import described, joined
 from ..tensors.tensor import Storage, Tensor

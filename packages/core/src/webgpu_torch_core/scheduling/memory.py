@@ -17,10 +17,22 @@ class Scheduled:
     ``len(inputs)`` mean that the output took over a leaf's buffer. ``fresh`` are sizes in bytes of the other externals;
     ``filled`` lists for each step the slots that its outputs are; ``followed`` tells whether it was looked at where repetitions
     may be handed over early, ``repeatable`` whether any step may run twice: none overwrites what it or a step before it reads.
+    ``single``: it is one such step, of one kernel.
     ``overwritten`` are the inputs that it writes into; ``used``: when it ran last.
     """
 
-    __slots__ = ("filled", "followed", "fresh", "inputs", "outputs", "overwritten", "plan", "repeatable", "used")
+    __slots__ = (
+        "filled",
+        "followed",
+        "fresh",
+        "inputs",
+        "outputs",
+        "overwritten",
+        "plan",
+        "repeatable",
+        "single",
+        "used",
+    )
 
     def __init__(
         self,
@@ -39,6 +51,7 @@ class Scheduled:
         self.used = 0
         self.overwritten = sorted({each for step in plan.steps for each in _written(step) if each < len(inputs)})
         self.repeatable = not plan.temporaries and all(_writes_anew(step, len(inputs)) for step in plan.steps)
+        self.single = self.repeatable and len(plan.steps) == 1 and not isinstance(plan.steps[0], Copy)
 
     def contents(self, position: int, begun: bool) -> dict[int, int]:
         """Return which slot every buffer holds when the steps before ``position`` have run; ``begun``: and that one in part."""
