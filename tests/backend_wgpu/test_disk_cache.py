@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,22 @@ def test_programs_compile_in_parallel(opened: Any, monkeypatch: pytest.MonkeyPat
     with pytest.raises(RuntimeError, match="'bad 3'"):
         opened.compiler.compile(bad)
     assert download(opened, y, 1) == [0.0]
+
+
+def test_a_card_has_work_while_programs_compile(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header._COMPILERS", 4)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header._PATIENCE", 0.0)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header._AWAKE_WORKGROUPS", 1)
+    compiled = opened.gpu._pipeline
+    monkeypatch.setattr(opened.gpu, "_pipeline", lambda request: (time.sleep(0.05), compiled(request))[1])
+    opened.gpu.lowers_clock = True
+    add, bad = kernel("add", 4), kernel("bad", 4)
+    use(opened, {add: one_pass("add", RELU, 1), bad: one_pass("bad", "fn main(", 2)})
+    before, y = opened.gpu.submits, opened.allocate(16)
+    opened.compiler.compile([add])
+    assert opened.gpu.submits > before
+    opened.run(plan([(add, (0,), (1,), ())], 2), [upload(opened, [-1.0, 5.0, -2.0, 3.0]), y], [])
+    assert download(opened, y, 4) == [0.0, 5.0, 0.0, 3.0]
+    with pytest.raises(RuntimeError, match="'bad'"):
+        opened.compiler.compile([bad])
+    assert download(opened, y, 4) == [0.0, 5.0, 0.0, 3.0]

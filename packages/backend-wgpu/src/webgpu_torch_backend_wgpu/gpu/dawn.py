@@ -327,7 +327,9 @@ class DawnRuntime(Runtime):
         lib.wgpuDeviceGetLimits(device, granted)
         # A processor that computes has better to do than to ask.
         polling = 0.0 if adapter.kind == "cpu" else _POLLING
-        return DawnGpu(self, device, reports, limits_of(granted), frozenset(features), polling)
+        gpu = DawnGpu(self, device, reports, limits_of(granted), frozenset(features), polling)
+        gpu.lowers_clock = adapter.kind == "discrete"
+        return gpu
 
 
 class DawnGpu(HeaderGpu):

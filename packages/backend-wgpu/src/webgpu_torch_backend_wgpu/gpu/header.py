@@ -7,7 +7,7 @@ import os
 import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .interface import (
     DISPATCH,
@@ -24,12 +24,27 @@ from .interface import (
 )
 from .staging import Staging
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
 #: the largest mappable buffer for reading; larger reads go through two of them in turn
 STAGING_BYTES = 1 << 26
 #: host bytes handed to the queue before it is told to send them on: bounds the staging memory of large writes
 WRITE_CHUNK = 1 << 26
 #: pipelines compiled at the same time
 _COMPILERS = min(8, os.cpu_count() or 1)
+#: seconds that a card may have nothing to do while others compile
+_PATIENCE = 0.02
+#: what it does then: a fraction of a millisecond for all of its units, since a clock follows the share of time that has work
+_AWAKE = """
+@group(0) @binding(0) var<storage, read_write> numbers: array<u32, 64>;
+@compute @workgroup_size(64) fn main(@builtin(local_invocation_index) thread: u32) {
+  var number = numbers[thread];
+  for (var i = 0u; i < 100000u; i++) { number = number * 1664525u + 1013904223u; }
+  numbers[thread] = number;
+}
+"""
+_AWAKE_WORKGROUPS = 512
 
 _USAGES = {STORAGE: 0x80 | 0x4 | 0x8, UNIFORM: 0x40 | 0x8}
 _QUERY_RESOLVE_AND_COPY_SOURCE = 0x200 | 0x4
@@ -143,6 +158,8 @@ class HeaderGpu(Gpu):
         #: those of finished reads that did not hold the GPU up
         self._spare: list[Staging] = []
         self._timer: Timer | None = None
+        #: what is submitted for a card that would have nothing to do
+        self._awake: int | None = None
         self._encoder_descriptor = ffi.new("WGPUCommandEncoderDescriptor *")
         self._pass_descriptor = ffi.new("WGPUComputePassDescriptor *")
         self._commands = ffi.new("WGPUCommandBuffer[1]")
@@ -238,15 +255,40 @@ class HeaderGpu(Gpu):
         return found
 
     def pipelines(self, requests: Sequence[PipelineRequest]) -> list[int | GpuError]:
-        if len(requests) > 2 and _COMPILERS > 2:
+        if _COMPILERS > 2 and (len(requests) > 2 or self.lowers_clock):
             from concurrent.futures import ThreadPoolExecutor
 
             with ThreadPoolExecutor(_COMPILERS) as pool:
-                made = list(pool.map(self._pipeline, requests))
+                waiting = [pool.submit(self._pipeline, each) for each in requests]
+                if self.lowers_clock:
+                    self._keep_awake(waiting)
+                made = [each.result() for each in waiting]
         else:
             made = [self._pipeline(each) for each in requests]
         release = self.lib.wgpuComputePipelineRelease
         return [each if isinstance(each, GpuError) else self._keep(each, release) for each in made]
+
+    def _keep_awake(self, waiting: Sequence[Future[Any]]) -> None:
+        """Give the GPU something to do until others have compiled.
+
+        A card that has nothing to do for a third of a second runs at half its clock, and for a second after it has work again.
+        """
+        from concurrent.futures import wait
+
+        left = wait(waiting, _PATIENCE).not_done
+        while left and self.lost is None:
+            if self._awake is None:
+                layout = self.layout(("storage",))
+                pipeline = self._pipeline(PipelineRequest("awake", _AWAKE, layout, True))
+                if isinstance(pipeline, GpuError):
+                    raise pipeline
+                handle = self._keep(pipeline, self.lib.wgpuComputePipelineRelease)
+                group = self.group(layout, [(self.buffer(256), 0, 256)])
+                self._awake = self.record([DISPATCH, handle, group, _AWAKE_WORKGROUPS, 1, 1])
+            self.submit(self._awake)
+            # What comes after the compilation waits for one of these, not for a queue of them.
+            self.wait()
+            left = wait(left, 0).not_done
 
     def _pipeline(self, request: PipelineRequest) -> Any:
         before = self.reports.take()

@@ -170,6 +170,8 @@ class Gpu(ABC):
     submits: int = 0
     #: whether modules that use subgroups enable them first, as WGSL says; naga knows no such extension
     enables_subgroups: bool = True
+    #: whether it runs slower for a while after it had nothing to do, as cards do
+    lowers_clock: bool = False
     #: True where there are no threads to wait for results, so that coroutines await :meth:`arrive`
     awaited: bool = False
 

@@ -127,7 +127,9 @@ class NativeRuntime(Runtime):
         device = _requested(native, descriptor)
         granted = _ffi.new("WGPULimits *")
         _lib.wgpuDeviceGetLimits(device, granted)
-        return NativeGpu(_ffi, _lib, device, reports, limits_of(granted), frozenset(features))
+        gpu = NativeGpu(_ffi, _lib, device, reports, limits_of(granted), frozenset(features))
+        gpu.lowers_clock = adapter.kind == "discrete"
+        return gpu
 
 
 def _requested(adapter: Any, descriptor: Any) -> Any:
