@@ -111,7 +111,7 @@ def test_a_card_has_work_while_programs_compile(opened: Any, monkeypatch: pytest
     monkeypatch.setattr(opened.gpu, "_pipeline", lambda request: (time.sleep(0.05), compiled(request))[1])
     opened.gpu.lowers_clock = True
     add, bad = kernel("add", 4), kernel("bad", 4)
-    use(opened, {add: one_pass("add", RELU, 1), bad: one_pass("bad", "fn main(", 2)})
+    use(opened, {add: one_pass("add", RELU, 4), bad: one_pass("bad", "fn main(", 4)})
     before, y = opened.gpu.submits, opened.allocate(16)
     opened.compiler.compile([add])
     assert opened.gpu.submits > before

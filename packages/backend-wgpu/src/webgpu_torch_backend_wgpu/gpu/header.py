@@ -268,7 +268,7 @@ class HeaderGpu(Gpu):
         release = self.lib.wgpuComputePipelineRelease
         return [each if isinstance(each, GpuError) else self._keep(each, release) for each in made]
 
-    def _keep_awake(self, waiting: Sequence[Future[Any]]) -> None:
+    def _keep_awake(self, waiting: Sequence[Future[object]]) -> None:
         """Give the GPU something to do until others have compiled.
 
         A card that has nothing to do for a third of a second runs at half its clock, and for a second after it has work again.
