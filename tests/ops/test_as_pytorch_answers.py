@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 import torch
 import webgpu_torch as ours
@@ -49,6 +50,22 @@ CASES: dict[str, Case] = {
     "infinities without tolerance": lambda t: t.isclose(
         t.tensor([t.inf, 1.0, t.nan]), t.tensor([t.inf, 1.5, t.nan]), 0, 0, True
     ).tolist(),
+    "memory that is read while it is filled": lambda t: (x := t.arange(3)).index_fill_(0, x, 0),
+    "memory that is read while it is scattered into": lambda t: (x := t.ones(3)).scatter_(0, t.arange(3), x),
+    "memory that is read while it is added to": lambda t: (x := t.ones(3)).index_add_(0, t.arange(2), x[:2]),
+    "memory that is read while it is put": lambda t: (x := t.arange(3)).put_(x, x),
+    "memory that is read while it is selected into": lambda t: t.index_select(
+        x := t.ones(6), 0, t.arange(3), out=x[:3]
+    ),
+    "elements of a copy added": lambda t: (x := t.ones(3)).index_add_(0, t.arange(2), x[:2].clone()).tolist(),
+    "tuple into one tensor": lambda t: t.nonzero(t.ones(2), as_tuple=True, out=t.empty(0, dtype=t.int64)),
+    "eigenvalues of old": lambda t: t.eig(t.ones(2, 2)),
+    "least squares of old": lambda t: t.lstsq(t.ones(2, 1), t.ones(2, 2)),
+    "whole numbers with a gradient": lambda t: t.arange(3, requires_grad=True),
+    "arrays of one number among integers": lambda t: t.tensor([[1, numpy.array(2.5)], [numpy.array(3), 4]]).tolist(),
+    "alias of NumPy's number": lambda t: t.asarray(numpy.float64(0.5), copy=False),
+    "step of complex numbers": lambda t: t.heaviside(t.ones(1, dtype=t.complex64), t.ones(1)),
+    "zeros by another name": lambda t: t._efficientzerotensor((2, 3), dtype=t.float64).tolist(),
     "baddbmm of two types": lambda t: t.baddbmm(t.ones(1, 2, 2).double(), t.ones(1, 2, 2), t.ones(1, 2, 2)),
     "addmm of two types": lambda t: t.addmm(t.ones(2, 2).double(), t.ones(2, 2), t.ones(2, 2)),
     "addmv of two types": lambda t: t.addmv(t.ones(2).double(), t.ones(2, 2), t.ones(2)),
@@ -205,3 +222,49 @@ def test_distributions_keep_their_class_and_names() -> None:
     assert type(found) is Several and found.batch_shape == (4, 2) and found.sample().shape == (4, 2, 3)
     assert ours.distributions.OneHotCategorical(ours.ones(3))._categorical.sample().shape == ()
     assert isinstance(ours.distributions.ExpTransform().inv, ours.distributions.transforms._InverseTransform)
+
+
+@pytest.mark.parametrize("name", ["autocast", "GradScaler"])
+def test_mixed_precision_by_its_older_name_warns(name: str) -> None:
+    for library in (torch, ours):
+        with pytest.warns(FutureWarning, match=rf"`torch.cpu.amp.{name}\(args...\)` is deprecated"):
+            getattr(library.cpu.amp, name)()
+
+
+def test_optimisers_that_scale_themselves_are_given_the_factor() -> None:
+    def steps(t: Any) -> list[Any]:
+        told = []
+
+        class Told(t.optim.SGD):
+            _step_supports_amp_scaling = True
+
+            def step(self, closure: Any = None) -> None:
+                told.append((float(self.grad_scale), float(self.found_inf)))
+
+        class Given(t.optim.SGD):
+            _step_supports_amp_scaling = True
+
+            def step(self, closure: Any = None, *, grad_scaler: Any = None) -> None:
+                told.append(grad_scaler.get_scale())
+
+        weight = t.ones(2, requires_grad=True)
+        scaler = t.amp.GradScaler("cpu", init_scale=2.0)
+        scaler.scale(weight.sum()).backward()
+        first, second = Told([weight], 0.1), Given([weight], 0.1)
+        scaler.step(first)
+        with pytest.warns(FutureWarning, match="going to stop passing itself"):
+            scaler.step(second)
+        weight.grad[0] = float("inf")
+        scaler.update()
+        scaler.step(last := Told([weight], 0.1))
+        return [told, hasattr(last, "grad_scale"), weight.grad.tolist()]
+
+    assert steps(ours) == steps(torch)
+
+
+def test_regions_of_16_bit_types_by_a_numbered_device() -> None:
+    for library in (torch, ours):
+        with library.autocast("cpu:0"):
+            assert library.is_autocast_enabled("cpu") and library.is_autocast_enabled("cpu:0")
+            assert str(library.mm(library.ones(2, 2), library.ones(2, 2)).dtype) == "torch.bfloat16"
+        assert not library.is_autocast_enabled("cpu")

@@ -49,11 +49,11 @@ SECOND = """
 
 Tests that PyTorch makes for every device, on the device `webgpu` (`--device webgpu`), here on a processor that plays a GPU. What counts is
 what PyTorch passes on the CPU. Tests of float64 and complex128 are left out, as PyTorch's lists of types for MPS leave them out: WebGPU has
-no such numbers, and asking for them is refused. Tests that PyTorch itself skips on devices other than its own are not counted. A test that
-asks for float64 in between, whatever its own type, has failed.
+no such numbers. A test of another type that asks for them in between ends with the device's refusal; how many do is told, and they are
+not counted, nor are tests that PyTorch itself skips on devices other than its own.
 
-| file | on | ran | PyTorch passes | of these pass here | share |
-| --- | --- | --- | --- | --- | --- |
+| file | on | ran | ask for float64 | PyTorch passes the others | of these pass here | share |
+| --- | --- | --- | --- | --- | --- | --- |
 """
 
 TAIL = """
@@ -78,6 +78,10 @@ class Side:
 
 #: tests that are made for a device, by class and name; the rest of a name is a type, or nothing
 _GENERIC = re.compile(r"(\w+)CPU::(\w+)_cpu((?:_(?!cpu)\w+)?)$")
+
+
+#: how a device without 64-bit floating-point numbers refuses them
+_REFUSED = re.compile(r"device doesn't support (float64|complex128)")
 
 
 def on_device(name: str, device: str) -> str | None:
@@ -159,6 +163,8 @@ def counted(folder: Path, file: str, sample: int, given: argparse.Namespace) -> 
         found, why = outcomes(folder, file, sample, given, passes)
         # What was not made for this device, or is skipped there, PyTorch does not ask of it.
         passes = [name for name in passes if found.get(name, ("skipped", ""))[0] != "skipped"]
+    refused = [name for name in passes if given.device != "cpu" and _REFUSED.search(found[name][1])]
+    passes = [name for name in passes if name not in refused]
     equal = [name for name in passes if found.get(name, ("", ""))[0] == "passed"]
     errors = Counter(
         (found[name][1].splitlines() or ["no message"])[0][:100] if name in found else "did not run"
@@ -167,7 +173,7 @@ def counted(folder: Path, file: str, sample: int, given: argparse.Namespace) -> 
     )
     return {
         "file": file, "sample": sample, "reference": len(passes), "ours": len(equal), "why": why or reference_why,
-        "errors": errors.most_common(40), "device": given.device, "failed": [name for name in passes if name not in equal],
+        "errors": errors.most_common(40), "device": given.device, "refused": len(refused), "failed": [name for name in passes if name not in equal],
     }  # fmt: skip
 
 
@@ -190,8 +196,9 @@ def page(rows: list[dict[str, Any]], before: str) -> str:
     for row in rows:
         share = f"{row['ours'] / row['reference']:.0%}" if row["reference"] else ""
         ran = f"{row['sample']} drawn" if row["sample"] else "all"
+        refused = "" if row["device"] == "cpu" else f" {row['refused']} |"
         kept[row["device"]][str(row["file"])] = (
-            f"| `{row['file']}` | {date.today().isoformat()} | {ran} | {row['reference']} | {row['ours']} | {share} |"
+            f"| `{row['file']}` | {date.today().isoformat()} | {ran} |{refused} {row['reference']} | {row['ours']} | {share} |"
         )
     first, second = ("\n".join(each[file] for file in sorted(each)) + "\n" for each in kept.values())
     return HEAD + first + SECOND + second + TAIL

@@ -701,6 +701,11 @@ from . import utils as utils
 from . import version as version
 from . import xpu as xpu
 from ._foreach import FUNCTIONS as _FOREACH
+from ._linalg_utils import _symeig as symeig
+from ._linalg_utils import eig as eig
+from ._linalg_utils import lstsq as lstsq
+from ._linalg_utils import matrix_rank as matrix_rank
+from ._linalg_utils import solve as solve
 from ._products import _addmm_activation as _addmm_activation
 from ._products import _int_mm as _int_mm
 from ._products import _weight_int8pack_mm as _weight_int8pack_mm
@@ -715,6 +720,7 @@ from ._symbolic import sym_sum as sym_sum
 from .checks import _assert as _assert
 from .checks import _assert_async as _assert_async
 from .checks import _debug_has_internal_overlap as _debug_has_internal_overlap
+from .checks import _efficientzerotensor as _efficientzerotensor
 from .checks import _neg_view as _neg_view
 from .checks import _shape_as_tensor as _shape_as_tensor
 from .checks import _check as _check

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from webgpu_torch_core import Tensor, int64
+from webgpu_torch_core import Tensor, dtype, int64, zeros
 from webgpu_torch_core.dispatch.overrides import wrap_torch_function
 from webgpu_torch_core.ir.dtypes import bool_
 from webgpu_torch_core.ir.layouts import is_dense
+
+if TYPE_CHECKING:
+    from webgpu_torch_core.tensors.type_aliases import DeviceLike
 
 Message = Callable[[], str] | None
 PLAIN = (
@@ -123,3 +126,14 @@ def _debug_has_internal_overlap(self: Tensor) -> int:
     if self.numel() == 0 or is_dense(layout):
         return 0
     return int(any(size > 1 and not stride for size, stride in zip(layout.shape, layout.strides, strict=True))) or 2
+
+
+def _efficientzerotensor(
+    *size: int | Sequence[int],
+    dtype: dtype | None = None,
+    layout: object = None,
+    device: DeviceLike = None,
+    pin_memory: bool = False,
+) -> Tensor:
+    """Return zeros of a shape; they have memory, as :func:`torch.zeros`."""
+    return zeros(*size, dtype=dtype, layout=layout, device=device, pin_memory=pin_memory)

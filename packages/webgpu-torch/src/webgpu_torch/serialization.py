@@ -192,6 +192,10 @@ class _Records:
         content = data.encode() if isinstance(data, str) else data
         self._archive.writestr(f"{self.archive_name}/{name}", bytes(content[:nbytes]))
 
+    def write_record_metadata(self, name: str, nbytes: int) -> None:
+        """Write a record of so many bytes, all of them 0: somebody will write over them."""
+        self._archive.writestr(f"{self.archive_name}/{name}", bytes(nbytes))
+
     def write_end_of_file(self) -> None:
         """Write what ends an archive."""
         self._archive.close()

@@ -59,6 +59,7 @@ _FOLLOWING: set[Any] = set()
 def is_autocast_available(device_type: str) -> bool:
     """Return whether there are regions for a kind of device: of this project's, and of those whose backend declares types."""
     registry.load()
+    device_type = device_type.partition(":")[0]
     known = device_type in KNOWN_BACKENDS or device_type in registry.backends
     return known and bool(registry.facts(device_type).autocast_types)
 
@@ -178,6 +179,8 @@ class autocast:
         if not isinstance(device_type, str):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         self.device = device_type
+        # A device's number tells nothing of its kind.
+        self._kind = device_type = device_type.partition(":")[0]
         usable = is_autocast_available(device_type)
         if not usable and device_type not in ("meta", "cuda", "mps", "xpu", *registry.backends):
             known = ", ".join(dict.fromkeys([*KNOWN_BACKENDS, *registry.backends]))
@@ -202,10 +205,10 @@ class autocast:
 
     def __enter__(self) -> autocast:
         self._outer.append((context.casting, dict(context.casting_types), context.casting_cache))
-        enabled = {**context.casting, self.device: self._enabled}
+        enabled = {**context.casting, self._kind: self._enabled}
         # Nothing is looked up where no region is open.
         context.casting = enabled if any(enabled.values()) else {}
-        context.casting_types[self.device] = self.fast_dtype
+        context.casting_types[self._kind] = self.fast_dtype
         context.casting_cache = self._cache_enabled
         context.casting_depth += 1
         return self
@@ -227,7 +230,7 @@ class autocast:
 
 def is_autocast_enabled(device_type: str = "webgpu") -> bool:
     """Return whether an autocast region is open for a kind of device."""
-    return context.casting.get(device_type, False)
+    return context.casting.get(device_type.partition(":")[0], False)
 
 
 def _warn_of_old_query(name: str, instead: str) -> None:

@@ -70,6 +70,9 @@ def _flatten_inside(data: Any) -> tuple[tuple[int, ...], list[Any]]:
         return (), [data]
     if isinstance(data, str | bytes):
         raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
+    if getattr(data, "ndim", None) == 0 and hasattr(data, "__array_interface__"):
+        # An array of one number, which says of what type that is.
+        return (), [data[()]]
     try:
         shape, numbers = flatten(data)
     except RecursionError:

@@ -25,6 +25,7 @@ from ..record.node import Node
 from ..tensors.kinds import layout as memory_layout
 from ..tensors.kinds import strided
 from ..tensors.memory_formats import contiguous_format, suggested_format
+from ..tensors.storage import require_differentiable
 from ..tensors.tensor import MetaValue, Tensor, check_supported
 
 kernel_cache = lru_cache(maxsize=4096)
@@ -150,6 +151,18 @@ def as_dimension(dim: SupportsIndex, first: bool = True) -> int:
     if dim.__class__ is int or is_whole(dim, first):
         return int(dim)
     raise TypeError(f"argument 'dim' must be tuple of ints, not {type(dim).__name__}: {dim!r:.80}")
+
+
+def as_leaf(result: Tensor, requires_grad: bool) -> Tensor:
+    """Return a tensor that was made, as a leaf whose gradient is wanted where that is asked for.
+
+    Raises:
+        RuntimeError: its type has no gradient.
+    """
+    if requires_grad:
+        require_differentiable(result.dtype, True, "Only Tensors of floating point and complex dtype")
+        result.requires_grad_()
+    return result
 
 
 def dtype_title(kind: dtype) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 
 from webgpu_torch_nn.optim.optimizer import Optimizer
 
@@ -102,6 +104,8 @@ class GradScaler:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
         if id(optimizer) in self._stepped:
             raise RuntimeError("step() has already been called since the last update().")
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            return self._step_with_scale(optimizer, *args, **kwargs)
         if id(optimizer) not in self._found:
             self.unscale_(optimizer)
         found = self._found[id(optimizer)]
@@ -109,6 +113,35 @@ class GradScaler:
             raise AssertionError("No inf checks were recorded for this optimizer.")
         self._stepped[id(optimizer)] = overflowed = any(bool(each.item()) for each in found)
         return None if overflowed else optimizer.step(*args, **kwargs)
+
+    def _step_with_scale(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        """Call the step of an optimiser that divides by the factor itself, and skips itself where a gradient is not finite."""
+        if "grad_scaler" in inspect.signature(optimizer.step).parameters:
+            warn(
+                "GradScaler is going to stop passing itself as a keyword argument to the passed optimizer. In the near future "
+                "GradScaler registers `grad_scale: Tensor` and `found_inf: Tensor` to the passed optimizer and let the optimizer use "
+                "them directly.",
+                FutureWarning,
+            )
+            result = optimizer.step(*args, grad_scaler=self, **kwargs)
+            self._stepped[id(optimizer)] = False
+            return result
+        unscaled = id(optimizer) in self._found
+        if not unscaled:
+            gradients = [
+                each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None
+            ]
+            self._found[id(optimizer)] = [each.isfinite().all().logical_not() for each in gradients]
+        found = self._found[id(optimizer)]
+        told: Any = optimizer
+        told.grad_scale = None if unscaled else torch.tensor(self._scale, dtype=torch.float32)
+        told.found_inf = torch.stack([each.float().cpu() for each in found]).amax() if found else torch.zeros(())
+        try:
+            result = optimizer.step(*args, **kwargs)
+        finally:
+            del told.grad_scale, told.found_inf
+        self._stepped[id(optimizer)] = False
+        return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Change the factor by what this iteration's steps found, or set it.

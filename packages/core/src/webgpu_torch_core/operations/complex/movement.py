@@ -6,7 +6,7 @@ from typing import Any
 
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import no_view, row_major, sizes_from, type_title
+from ..common import as_leaf, dtype_title, no_view, row_major, sizes_from, type_title
 from ..creation.factories import asked
 from ..elementwise.call import default_float
 from ..outputs import into
@@ -172,7 +172,7 @@ def eye_rule(
     result = function(*args, dtype=kind.to_real(), **named).to(kind)
     if out is not None:
         return into(result, out)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 def linspace_rule(
@@ -189,7 +189,8 @@ def linspace_rule(
     bounds = [each.item() if isinstance(each, Tensor) else each for each in (start, end)]
     if not kind.is_complex:
         raise RuntimeError(
-            f"linspace(): complex ends {bounds[0]} and {bounds[1]} can't be safely cast to passed dtype {kind!r}"
+            f"torch.linspace(): inferred dtype {dtype_title(default_float[0].to_complex())} can't be safely cast to passed dtype "
+            f"{dtype_title(kind)}"
         )
     real, imag = (
         function(
@@ -203,7 +204,7 @@ def linspace_rule(
     result = join(real, imag)
     if out is not None:
         return into(result, out)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 def resampled_rule(function: Any, input: Tensor, tables: Any) -> Tensor:

@@ -26,7 +26,16 @@ from ...record.devices import MetaEngine, canonical_device, device, engine_for, 
 from ...tensors.memory_formats import dense_layout, memory_format
 from ...tensors.storage import check_countable
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
-from ..common import kernel_cache, laid_out, one_tuple_of_sizes, record_on, require_layout, require_tensor, sizes_from
+from ..common import (
+    as_leaf,
+    kernel_cache,
+    laid_out,
+    one_tuple_of_sizes,
+    record_on,
+    require_layout,
+    require_tensor,
+    sizes_from,
+)
 from ..complex.interleaving import complex_alias, join
 from ..elementwise.call import default_float
 from ..float8.bits import float8_alias
@@ -116,7 +125,7 @@ def tensor(
         shape, numbers = flatten(data)
         inferred, numbers = _inferred(numbers, kind)
         result = from_bytes(pack(numbers, inferred), shape, inferred, device)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 def _inferred(numbers: list[Any], kind: dtype | None) -> tuple[dtype, list[Any]]:
@@ -244,7 +253,7 @@ def full(
     result = filled(one_tuple_of_sizes("full", size, 1), fill_value, kind, place)
     if out is not None:
         return into(result, out)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 def _constant(name: str, value: int, doc: str) -> Any:
@@ -271,7 +280,7 @@ def _constant(name: str, value: int, doc: str) -> Any:
         result = filled(shape, value, *asked(dtype, device, out, default_float[0]))
         if out is not None:
             return into(result, out)
-        return result.requires_grad_() if requires_grad else result
+        return as_leaf(result, requires_grad)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -300,7 +309,7 @@ def empty(
         return marked(out if out._layout.shape == sizes_from(size) else out.resize_(sizes_from(size)))
     made = undefined(sizes_from(size), as_dtype(dtype) or default_float[0], place_of(device))
     result = laid_out(made, dense_layout(made._layout, memory_format))
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 def _like(name: str, doc: str, make: Any) -> Any:
@@ -319,7 +328,7 @@ def _like(name: str, doc: str, make: Any) -> Any:
         place = input.device if device is None else canonical_device(device)
         result = make(input._layout.shape, as_dtype(dtype) or input.dtype, place)
         result = laid_out(result, dense_layout(input._layout, memory_format))
-        return result.requires_grad_() if requires_grad else result
+        return as_leaf(result, requires_grad)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -351,7 +360,7 @@ def full_like(
         fill_value = _single_number("full_like", fill_value)
     result = filled(input._layout.shape, fill_value, as_dtype(dtype) or input.dtype, place)
     result = laid_out(result, dense_layout(input._layout, memory_format))
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 def _new(name: str, value: int | None) -> None:
@@ -369,7 +378,7 @@ def _new(name: str, value: int | None) -> None:
         kind = as_dtype(dtype) or self.dtype
         shape = sizes_from(size)
         result = undefined(shape, kind, place) if value is None else filled(shape, value, kind, place)
-        return result.requires_grad_() if requires_grad else result
+        return as_leaf(result, requires_grad)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"As ``torch.{name[4:]}`` with this tensor's type and device."

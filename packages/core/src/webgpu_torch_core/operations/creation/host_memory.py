@@ -12,7 +12,7 @@ from ...notices import warn
 from ...record.devices import canonical_device, engine_for, host_device
 from ...record.tape import Value
 from ...tensors.tensor import Storage, Tensor
-from ..common import dtype_title
+from ..common import as_leaf, dtype_title
 from ..elementwise.call import default_float
 from .dlpack import imported
 from .factories import array_tensor, as_dtype, as_tensor, from_bytes
@@ -132,7 +132,7 @@ def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, r
     else:
         result = over_memory(part, dtype, (count,), (1,), buffer)
     result = from_bytes(part, (count,), dtype, host_device()) if result is None else result
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 @operation("creation", method=False)
@@ -165,6 +165,7 @@ def asarray(
 
     Raises:
         ValueError: ``copy`` is False, and the elements must be copied.
+        RuntimeError: so it is for one of NumPy's numbers.
     """
 
     kind = as_dtype(dtype)
@@ -179,10 +180,12 @@ def asarray(
     elif not isinstance(obj, Tensor) and (hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule"):
         source = from_dlpack(obj)
     if not isinstance(source, Tensor):
+        if copy is False and type(obj).__module__ == "numpy":
+            raise RuntimeError("can't alias NumPy scalars. Either remove copy=False or transform it in a ndarray. ")
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
         result = as_tensor(source, dtype=kind, device=device)
-        return result.requires_grad_() if requires_grad else result
+        return as_leaf(result, requires_grad)
     result = as_tensor(source, dtype=kind, device=device)
     if copy is False and result is not source:
         if result.device != source.device:

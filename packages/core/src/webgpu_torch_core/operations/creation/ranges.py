@@ -17,7 +17,7 @@ from ...ir.scalar import fused_multiply_add
 from ...ir.scalar_math import convert
 from ...record.devices import device, engine_for
 from ...tensors.tensor import Tensor
-from ..common import kernel_cache, record_on, require_layout
+from ..common import as_leaf, kernel_cache, record_on, require_layout
 from ..elementwise.call import default_float
 from ..outputs import into, into_as_many
 from .factories import asked, tensor
@@ -109,7 +109,7 @@ def linspace(
         )
     if out is not None:
         return into_as_many(result, out)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 @kernel_cache
@@ -228,7 +228,7 @@ def arange(
     result = _range(max(count, 0), first, by, kind, place)
     if out is not None:
         return into_as_many(result, out)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 @kernel_cache
@@ -263,4 +263,4 @@ def eye(
     result = record_on(engine_for(place), place, kernel, (), (), (contiguous_layout((n, columns)),))
     if out is not None:
         return into(result, out)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)

@@ -12,7 +12,7 @@ from ...ir.host_bytes import check_number
 from ...ir.layouts import layout, storage_extent
 from ...record.devices import on_host
 from ...tensors.tensor import Tensor
-from ..common import require_layout
+from ..common import as_leaf, require_layout
 from ..elementwise.call import default_float
 from ..movement.splitting import resize_
 from ..neural.composites import pad
@@ -37,7 +37,7 @@ def empty_strided(
     """
     require_layout(layout, pin_memory)
     result = _strided(tuple(size), tuple(stride), as_dtype(dtype) or default_float[0], device)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 def _strided(size: tuple[int, ...], stride: tuple[int, ...], kind: dtype, device: Any) -> Tensor:
@@ -60,7 +60,7 @@ def new_empty_strided(
     require_layout(layout, pin_memory)
     place = self.device if device is None else device
     result = _strided(tuple(size), tuple(stride), as_dtype(dtype) or self.dtype, place)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 @operation("creation", method=False)
@@ -80,7 +80,7 @@ def empty_permuted(
         )
     stored = empty(tuple(size[each] for each in order), dtype=dtype, device=device)
     result = stored.permute([order.index(each) for each in range(len(order))]).detach()
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 @operation("creation", method=False)
@@ -92,7 +92,7 @@ def scalar_tensor(
     require_layout(layout, pin_memory)
     value = s.item() if isinstance(s, Tensor) else s
     result = filled((), value, as_dtype(dtype) or default_float[0], place_of(device))
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 @operation("creation", method=False)
@@ -130,7 +130,7 @@ def logspace(
         result = (base**exponents).to(kind)
     if out is not None:
         return into_as_many(result, out)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 def _powers(base: float, exponents: list[float], kind: dtype) -> list[Any]:

@@ -68,6 +68,8 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
     """
     require_tensor("heaviside", "input", 1, input)
     require_tensor("heaviside", "values", 2, values)
+    if input.dtype.is_complex or values.dtype.is_complex:
+        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     if input.dtype is not values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     return finish_out(e.heaviside_(input, values), out, exact=True)

@@ -9,7 +9,7 @@ from ...dispatch.torch_dispatch import Value
 from ...ir.dtypes import FLOAT8, bool_, dtype, float8_e5m2, float32
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import needs_gradient
+from ..common import as_leaf, needs_gradient
 from ..creation.factories import asked
 from ..elementwise.call import default_float
 from ..outputs import into
@@ -115,7 +115,7 @@ def _eye(
     result = function(*args, dtype=float32, **named).to(kind)
     if out is not None:
         return into(result, out)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 #: by an operation's name what computes it, given the function for other types and the arguments

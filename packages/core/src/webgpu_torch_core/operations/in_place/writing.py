@@ -16,7 +16,7 @@ from ...record.grad_mode import no_grad, recording
 from ...record.node import Node
 from ...tensors.saved_tensors import short_name
 from ...tensors.tensor import MetaValue, Storage, Tensor
-from ..common import type_title
+from ..common import check_apart, type_title
 from ..complex.interleaving import part_alias, real_alias
 from ..elements import at_start, is_taken, putting, taken
 from ..float8.bits import bits_alias
@@ -24,11 +24,12 @@ from ..movement.views import spread
 
 
 def make_in_place(
-    function: Callable[..., Any], name: str, first: Callable[..., object] | None = None
+    function: Callable[..., Any], name: str, first: Callable[..., object] | None = None, apart: bool = False
 ) -> Callable[..., Any]:
     """Return the in-place method of an operation.
 
     Elements that are shown twice are refused; ``first`` looks at the arguments, and refuses what is wrong with them, before.
+    ``apart``: and so are other tensors in the same memory, which would be read while it is written.
     """
 
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -38,6 +39,8 @@ def make_in_place(
         check_leaf(self, tracked)
         if _shows_twice(self):
             _refuse_repeated(first, self, *args, **kwargs)
+        if apart:
+            check_apart(self, *args, *kwargs.values())
         result = function(snapshot(self) if tracked else self, *args, **kwargs)
         check_writable(self, tracked)
         if self.dtype.is_complex and result.dtype.is_floating_point:

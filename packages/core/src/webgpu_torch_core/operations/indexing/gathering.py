@@ -159,6 +159,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
 def index_select(input: Tensor, dim: int, index: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The positions of a dimension that a 1-d index lists."""
     axis = wrap_dimension(dim, input.ndim)
+    check_apart(out, input, index)
     _check_index("index_select", index)
     if index.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")

@@ -30,8 +30,10 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     """Positions of the elements that are not zero, as rows (or as one tensor per dimension).
 
     Raises:
-        RuntimeError: ``out`` is not of int64.
+        RuntimeError: ``out`` is not of int64, or given for a tuple.
     """
+    if as_tuple and out is not None:
+        raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     if out is not None and out.dtype is not int64:
         raise RuntimeError(f"nonzero: Expected out tensor to have scalar type Long but got {out.dtype!r}")
     positions, _ = nonzero_positions(input)

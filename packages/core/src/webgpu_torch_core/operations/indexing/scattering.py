@@ -199,4 +199,4 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
 
 
 for _function in (index_reduce, put, renorm):
-    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_", _function))
+    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_", _function, apart=True))

@@ -475,7 +475,7 @@ def _has_dimension(input: Tensor, dim: int, *_: object) -> None:
     wrap_dimension(dim, input.ndim)
 
 
-_fill_positions = make_in_place(index_fill, "index_fill_")
+_fill_positions = make_in_place(index_fill, "index_fill_", apart=True)
 
 
 def _index_fill_in_place(self: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
@@ -495,6 +495,7 @@ def _index_fill_in_place(self: Tensor, dim: int, index: Tensor, value: Tensor | 
 
 
 for _function in (scatter, scatter_add, scatter_reduce, index_add, masked_scatter):
-    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_", _function))
-Tensor.index_copy_ = make_in_place(index_copy, "index_copy_", _has_dimension)  # type: ignore[attr-defined]
+    _name, _apart = f"{_function.__name__}_", _function is not masked_scatter
+    setattr(Tensor, _name, make_in_place(_function, _name, _function, _apart))
+Tensor.index_copy_ = make_in_place(index_copy, "index_copy_", _has_dimension, apart=True)  # type: ignore[attr-defined]
 Tensor.index_fill_ = _index_fill_in_place  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ from ...record.context import context
 from ...record.devices import canonical_device, device, engine_for, on_host
 from ...tensors.tensor import Tensor, empty_tensor
 from ..common import (
+    as_leaf,
     attach,
     kernel_cache,
     laid_out,
@@ -212,7 +213,7 @@ def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> N
         if out is not None:
             return _drawn_into(out, shape, kind, generator)
         result = draw(kind, shape, element, place, generator, *numbers)
-        return result.requires_grad_() if requires_grad else result
+        return as_leaf(result, requires_grad)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -385,7 +386,7 @@ def normal(
         _attach_zero(result, "NormalBackward0", (mean, std))
     if out is not None:
         return into(result, out)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 @operation("random")

@@ -9,7 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bfloat16, dtype, float16
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import dtype_title, require_layout
+from ..common import as_leaf, dtype_title, require_layout
 from ..creation.ranges import arange
 from ..elementwise.call import default_float, finish_out
 from ..movement.joining import place_inside, roll
@@ -291,7 +291,7 @@ def _frequencies(
     result = positions.to(kind or default_float[0]) * (1.0 / (n * d))
     if out is not None:
         return out.resize_(result.shape).copy_(result)
-    return result.requires_grad_() if requires_grad else result
+    return as_leaf(result, requires_grad)
 
 
 @operation("creation", namespace="fft", method=False)

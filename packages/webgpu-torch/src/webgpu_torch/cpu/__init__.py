@@ -6,6 +6,8 @@ import platform
 from types import TracebackType
 from typing import Any
 
+from . import amp as amp
+
 
 def is_available() -> bool:
     """Return True."""
