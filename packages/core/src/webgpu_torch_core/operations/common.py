@@ -154,7 +154,7 @@ def as_dimension(dim: SupportsIndex, first: bool = True) -> int:
 
 
 def as_leaf(result: Tensor, requires_grad: bool) -> Tensor:
-    """Return a tensor that was made, as a leaf whose gradient is wanted where that is asked for.
+    """Return a tensor that was made, of any shape, as a leaf whose gradient is wanted where that is asked for.
 
     Raises:
         RuntimeError: its type has no gradient.

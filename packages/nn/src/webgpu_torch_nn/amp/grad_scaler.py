@@ -114,8 +114,9 @@ class GradScaler:
         self._stepped[id(optimizer)] = overflowed = any(bool(each.item()) for each in found)
         return None if overflowed else optimizer.step(*args, **kwargs)
 
-    def _step_with_scale(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
+    def _step_with_scale(self, optimizer: Optimizer, *args: object, **kwargs: object) -> object:
         """Call the step of an optimiser that divides by the factor itself, and skips itself where a gradient is not finite."""
+        told: Any = optimizer
         if "grad_scaler" in inspect.signature(optimizer.step).parameters:
             warn(
                 "GradScaler is going to stop passing itself as a keyword argument to the passed optimizer. In the near future "
@@ -123,7 +124,7 @@ class GradScaler:
                 "them directly.",
                 FutureWarning,
             )
-            result = optimizer.step(*args, grad_scaler=self, **kwargs)
+            result = told.step(*args, grad_scaler=self, **kwargs)
             self._stepped[id(optimizer)] = False
             return result
         unscaled = id(optimizer) in self._found
@@ -133,11 +134,10 @@ class GradScaler:
             ]
             self._found[id(optimizer)] = [each.isfinite().all().logical_not() for each in gradients]
         found = self._found[id(optimizer)]
-        told: Any = optimizer
         told.grad_scale = None if unscaled else torch.tensor(self._scale, dtype=torch.float32)
         told.found_inf = torch.stack([each.float().cpu() for each in found]).amax() if found else torch.zeros(())
         try:
-            result = optimizer.step(*args, **kwargs)
+            result = told.step(*args, **kwargs)
         finally:
             del told.grad_scale, told.found_inf
         self._stepped[id(optimizer)] = False

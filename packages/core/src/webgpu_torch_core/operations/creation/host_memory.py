@@ -185,7 +185,7 @@ def asarray(
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
         result = as_tensor(source, dtype=kind, device=device)
-        return as_leaf(result, requires_grad)
+        return as_leaf(result, bool(requires_grad))
     result = as_tensor(source, dtype=kind, device=device)
     if copy is False and result is not source:
         if result.device != source.device:

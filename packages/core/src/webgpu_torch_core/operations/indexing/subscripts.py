@@ -485,9 +485,8 @@ def _index_fill_in_place(self: Tensor, dim: int, index: Tensor, value: Tensor | 
     if shown is not self:
         index_fill(self.to("meta"), dim, index.to("meta"), value)
         warn_of_repeats("index_fill_")
-        axis = wrap_dimension(dim, self.ndim)
-        if shown._layout.shape[axis] != self._layout.shape[axis]:
-            size = self._layout.shape[axis]
+        size = self._layout.shape[axis := wrap_dimension(dim, self.ndim)]
+        if shown._layout.shape[axis] != size:
             index = positions_inside("index_fill", index, size, partial(_refusal, size), True).clamp_max(0)
     _fill_positions(shown, dim, index, value)
     refuse_gradient(self, shown)
@@ -495,7 +494,7 @@ def _index_fill_in_place(self: Tensor, dim: int, index: Tensor, value: Tensor | 
 
 
 for _function in (scatter, scatter_add, scatter_reduce, index_add, masked_scatter):
-    _name, _apart = f"{_function.__name__}_", _function is not masked_scatter
-    setattr(Tensor, _name, make_in_place(_function, _name, _function, _apart))
+    _made = make_in_place(_function, f"{_function.__name__}_", _function, apart=_function is not masked_scatter)
+    setattr(Tensor, _made.__name__, _made)
 Tensor.index_copy_ = make_in_place(index_copy, "index_copy_", _has_dimension, apart=True)  # type: ignore[attr-defined]
 Tensor.index_fill_ = _index_fill_in_place  # type: ignore[attr-defined]
