@@ -62,6 +62,7 @@ from . import utils as utils
 from . import version as version
 from . import xpu as xpu
 from ._foreach import FUNCTIONS as _FOREACH
+from ._compile import _disable_dynamo as _disable_dynamo
 from ._linalg_utils import _symeig as symeig
 from ._linalg_utils import eig as eig
 from ._linalg_utils import lstsq as lstsq

@@ -268,3 +268,17 @@ def test_regions_of_16_bit_types_by_a_numbered_device() -> None:
             assert library.is_autocast_enabled("cpu") and library.is_autocast_enabled("cpu:0")
             assert str(library.mm(library.ones(2, 2), library.ones(2, 2)).dtype) == "torch.bfloat16"
         assert not library.is_autocast_enabled("cpu")
+
+
+def test_marks_for_compilers_keep_functions() -> None:
+    for library in (torch, ours):
+
+        @library._disable_dynamo
+        def first() -> int:
+            return 1
+
+        @library._disable_dynamo(recursive=False)
+        def second() -> int:
+            return 2
+
+        assert (first(), second()) == (1, 2)
