@@ -282,3 +282,19 @@ def test_marks_for_compilers_keep_functions() -> None:
             return 2
 
         assert (first(), second()) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("low", "high"),
+    [(-(1 << 63), (1 << 63) - 1), (1 << 40, (1 << 40) + (1 << 35)), (-5, 1 << 62), (1 << 50, (1 << 50) + 3)],
+)
+def test_integers_of_ranges_beyond_32_bits(low: int, high: int, device: str) -> None:
+    ours.manual_seed(3)
+    drawn = ours.randint(low, high, (400,), device=device).tolist()
+    assert all(low <= each < high for each in drawn)
+    # Each quarter of a range has its share; a range of three numbers has all of them.
+    if high - low == 3:
+        assert set(drawn) == {low, low + 1, low + 2}
+        return
+    quarters = [sum(4 * (each - low) // (high - low) == quarter for each in drawn) for quarter in range(4)]
+    assert all(60 < each < 140 for each in quarters), quarters

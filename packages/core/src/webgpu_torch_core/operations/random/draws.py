@@ -34,6 +34,7 @@ from ..elementwise.call import default_float
 from ..outputs import into
 from ..value_checks import check_deviations, check_probabilities, check_weights
 from .generator import Generator, default_generator
+from .wide_integers import wide_integers
 
 if TYPE_CHECKING:
     from ...tensors.memory_formats import memory_format
@@ -275,11 +276,13 @@ def randint(
 
 
 def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: device, generator: Any) -> Tensor:
-    """Return integers from ``[low, high)``; on GPU devices the range must fit 32 bits."""
+    """Return integers from ``[low, high)``; on GPU devices ranges of types other than int64 must fit 32 bits."""
     require_distribution("integers", kind, low, high)
     source = source_generator(generator, place)
     if on_host(place):
         return host_draw("integers", shape, kind, place, source, low, high)
+    if kind is int64 and (high - low > 0xFFFFFFFF or not -(1 << 31) <= low < 1 << 31):
+        return wide_integers(low, high, lambda least, most: integers(least, most, shape, kind, place, generator))
     if high - low > 0xFFFFFFFF or not -(1 << 31) <= low < 1 << 31:
         raise RuntimeError(f"randint on {place} takes ranges within 32 bits, got [{low}, {high})")
     return _device_draw("integers", shape, kind, place, source, (low & 0xFFFFFFFF, high - low))
