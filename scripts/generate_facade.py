@@ -79,6 +79,9 @@ from ._symbolic import sym_max as sym_max
 from ._symbolic import sym_min as sym_min
 from ._symbolic import sym_not as sym_not
 from ._symbolic import sym_sum as sym_sum
+from webgpu_torch_nn.distributions.gamma import differentiable_gamma as _standard_gamma
+from webgpu_torch_nn.distributions.gamma import differentiable_shares as _sample_dirichlet
+
 from .checks import _assert as _assert
 from .checks import _assert_async as _assert_async
 from .checks import _debug_has_internal_overlap as _debug_has_internal_overlap

@@ -189,7 +189,8 @@ def reason(job: dict[str, Any]) -> str:
 
 #: job files that are not named after a distribution
 DISTRIBUTIONS = {
-    "averages": "torch_ema", "neuralop": "neuraloperator", "open_clip": "open_clip_torch", "pyro": "pyro_ppl", "whisper": "openai_whisper",
+    "averages": "torch_ema", "ignite": "pytorch_ignite", "neuralop": "neuraloperator", "open_clip": "open_clip_torch", "pyro": "pyro_ppl",
+    "whisper": "openai_whisper",
 }  # fmt: skip
 
 

@@ -17,12 +17,20 @@ from .sensitivities import DifferentiableDirichlet, DifferentiableGamma
 from .utils import broadcast_all
 
 
-def differentiable_gamma(concentration: Tensor) -> Tensor:
+def differentiable_gamma(concentration: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Return gamma variates of rate 1 with gradients of the concentration."""
-    drawn = standard_gamma(concentration)
+    drawn = standard_gamma(concentration, generator)
     if not (torch.is_grad_enabled() and concentration.requires_grad):
         return drawn
     return DifferentiableGamma.apply(concentration, drawn)
+
+
+def differentiable_shares(concentration: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    """Return Dirichlet's probabilities along the last dimension with gradients of the concentrations."""
+    drawn = gamma_shares(concentration, generator)
+    if not (torch.is_grad_enabled() and concentration.requires_grad):
+        return drawn
+    return DifferentiableDirichlet.apply(concentration, drawn)
 
 
 class Gamma(Parametric, ExponentialFamily):
@@ -144,11 +152,7 @@ class Dirichlet(Parametric, ExponentialFamily):
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return values with gradients of the concentrations."""
-        concentration = self.concentration.expand(self._extended_shape(sample_shape))
-        drawn = gamma_shares(concentration)
-        if not (torch.is_grad_enabled() and concentration.requires_grad):
-            return drawn
-        return DifferentiableDirichlet.apply(concentration, drawn)
+        return differentiable_shares(self.concentration.expand(self._extended_shape(sample_shape)))
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Return the logarithm of the density."""

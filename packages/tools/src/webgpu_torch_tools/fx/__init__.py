@@ -5,6 +5,7 @@ of such a graph. The technique is that of J. Reed et al., "torch.fx: Practical P
 Learning in Python", MLSys 2022.
 """
 
+from . import experimental as experimental
 from . import immutable_collections as immutable_collections
 from . import node as node
 from . import passes as passes

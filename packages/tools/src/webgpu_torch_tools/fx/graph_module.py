@@ -167,7 +167,7 @@ class GraphModule(Module):
                 raise RuntimeError(
                     f"the graph refers to target {missing[0]} but that target was not provided in root: {list(root)}"
                 )
-            for target in sorted(set(targets), key=lambda each: each.count(".")):
+            for target in sorted(dict.fromkeys(targets), key=lambda each: each.count(".")):
                 _assign_attr(root[target], self, target)
         self.graph = graph
         local = graph._tracer_cls is not None and "<locals>" in graph._tracer_cls.__qualname__

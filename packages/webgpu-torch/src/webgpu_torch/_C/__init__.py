@@ -32,6 +32,27 @@ from . import _functorch as _functorch
 from . import _nn as _nn
 from ._convolution import _ConvBackend as _ConvBackend
 from ._convolution import _select_conv_backend as _select_conv_backend
+from ._script_switches import _debug_get_fusion_group_inlining as _debug_get_fusion_group_inlining
+from ._script_switches import _debug_set_fusion_group_inlining as _debug_set_fusion_group_inlining
+from ._script_switches import _get_graph_executor_optimize as _get_graph_executor_optimize
+from ._script_switches import _jit_can_fuse_on_cpu as _jit_can_fuse_on_cpu
+from ._script_switches import _jit_can_fuse_on_cpu_legacy as _jit_can_fuse_on_cpu_legacy
+from ._script_switches import _jit_can_fuse_on_gpu as _jit_can_fuse_on_gpu
+from ._script_switches import _jit_get_num_profiled_runs as _jit_get_num_profiled_runs
+from ._script_switches import _jit_get_te_must_use_llvm_cpu as _jit_get_te_must_use_llvm_cpu
+from ._script_switches import _jit_nvfuser_enabled as _jit_nvfuser_enabled
+from ._script_switches import _jit_override_can_fuse_on_cpu as _jit_override_can_fuse_on_cpu
+from ._script_switches import _jit_override_can_fuse_on_cpu_legacy as _jit_override_can_fuse_on_cpu_legacy
+from ._script_switches import _jit_override_can_fuse_on_gpu as _jit_override_can_fuse_on_gpu
+from ._script_switches import _jit_set_bailout_depth as _jit_set_bailout_depth
+from ._script_switches import _jit_set_num_profiled_runs as _jit_set_num_profiled_runs
+from ._script_switches import _jit_set_nvfuser_enabled as _jit_set_nvfuser_enabled
+from ._script_switches import _jit_set_profiling_executor as _jit_set_profiling_executor
+from ._script_switches import _jit_set_profiling_mode as _jit_set_profiling_mode
+from ._script_switches import _jit_set_te_must_use_llvm_cpu as _jit_set_te_must_use_llvm_cpu
+from ._script_switches import _jit_set_texpr_fuser_enabled as _jit_set_texpr_fuser_enabled
+from ._script_switches import _jit_texpr_fuser_enabled as _jit_texpr_fuser_enabled
+from ._script_switches import _set_graph_executor_optimize as _set_graph_executor_optimize
 
 _disabled_torch_function_impl = overrides.disabled_implementation
 _has_torch_function = overrides.has_torch_function

@@ -108,6 +108,13 @@ def _named(name: str, result: Value) -> Value:
     return result if kind is None or any(each is None for each in result) else kind(result)
 
 
+def _lost_gradients(result: Value) -> bool:
+    return any(
+        isinstance(each, Tensor) and not each.requires_grad and (each.is_floating_point() or each.is_complex())
+        for each in tree_leaves(result)
+    )
+
+
 def run(overload: OpOverload, args: tuple[Value, ...], kwargs: dict[str, Value]) -> Value:
     """Return the result of an overload: a mode's or a class's answer, else what it computes."""
     found = holders(tree_leaves((args, kwargs)))
@@ -116,7 +123,11 @@ def run(overload: OpOverload, args: tuple[Value, ...], kwargs: dict[str, Value])
     record = recorder(overload, args, kwargs) if found and recording.enabled else None
     result = ask(overload, found, args, kwargs)
     schema = overload._known_schema
-    if schema is not None and schema.is_mutable and args and schema.arguments[0].is_write:
+    writes = schema is not None and schema.is_mutable
+    if not found and not writes and recording.enabled and _lost_gradients(result):
+        # A mode answered with other tensors than the operation's: the gradients are still the operation's.
+        record = recorder(overload, args, kwargs)
+    if schema is not None and writes and args and schema.arguments[0].is_write:
         if holders(args[:1]):
             args[0]._storage.version += 1
         result = args[0]

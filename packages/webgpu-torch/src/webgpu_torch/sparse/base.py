@@ -96,6 +96,50 @@ class AnySparse(HoldingTensor):
         """Return the transposed matrix."""
         return self.transpose(0, 1)
 
+    @property
+    def T(self) -> Answer:
+        """The tensor with its dimensions reversed."""
+        count = len(self._sizes)
+        return self.transpose(0, 1) if count == 2 else self.permute(*reversed(range(count)))
+
+    @property
+    def mT(self) -> Answer:
+        """The tensor with its last two dimensions exchanged."""
+        return self.transpose(-2, -1)
+
+    @property
+    def H(self) -> Answer:
+        """The transposed matrix with its elements conjugated."""
+        if len(self._sizes) != 2:
+            raise RuntimeError(
+                f"tensor.H is only supported on matrices (2-D tensors). Got {len(self._sizes)}-D tensor. For batches of matrices, "
+                "consider using tensor.mH"
+            )
+        return self.transpose(0, 1).conj()
+
+    @property
+    def mH(self) -> Answer:
+        """The tensor with its last two dimensions exchanged and its elements conjugated."""
+        return self.mT.conj()
+
+    def conj(self) -> Self:
+        """Return the tensor with its elements conjugated."""
+        return self._with(self._held.conj_physical()) if self.is_complex() else self
+
+    @property
+    def real(self) -> Self:
+        """The real parts."""
+        return self._with(self._held.real) if self.is_complex() else self
+
+    @property
+    def imag(self) -> Self:
+        """The imaginary parts.
+
+        Raises:
+            RuntimeError: the elements are not complex.
+        """
+        return self._with(self._held.imag)
+
     def sub(self, other: Tensor, *, alpha: complex = 1) -> Tensor:
         """Return the difference of two sparse tensors, which is sparse."""
         return self.add(other, alpha=-alpha)

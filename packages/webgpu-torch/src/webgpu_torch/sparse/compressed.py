@@ -256,11 +256,6 @@ class CompressedTensor(AnySparse):
         values = self._held.transpose(start + 1, start + 2) if self._blocked else self._held
         return CompressedTensor.make(self._pointers, self._places, values, sizes, _TRANSPOSED[self._kind])
 
-    @property
-    def mT(self) -> CompressedTensor:  # type: ignore[override]
-        """The tensor with its two sparse dimensions exchanged."""
-        return self.transpose(len(self._batch), len(self._batch) + 1)
-
     # Arithmetic
 
     def add(self, other: Tensor, *, alpha: complex = 1) -> Tensor:

@@ -162,16 +162,42 @@ class SparseTensor(AnySparse):
         """Return the tensor with two of its sparse dimensions exchanged.
 
         Raises:
-            NotImplementedError: one is dense.
+            RuntimeError: one is dense.
         """
         count = len(self._positions)
-        order = list(range(count))
-        dims = [each % len(self._sizes) for each in (dim0, dim1)]
-        if max(dims) >= count:
-            raise NotImplementedError("only sparse dimensions of a sparse tensor are exchanged: call to_dense() first")
-        order[dims[0]], order[dims[1]] = order[dims[1]], order[dims[0]]
-        sizes = [*(self._sizes[each] for each in order), *self._sizes[count:]]
-        return SparseTensor.make(self._positions[order], self._held, sizes, False)
+        order = list(range(len(self._sizes)))
+        first, second = (each % len(order) for each in (dim0, dim1))
+        if max(first, second) >= count:
+            raise RuntimeError(
+                f"sparse transpose: transposed dimensions must be sparse Got sparse_dim: {count}, d0: {first}, d1: {second}"
+            )
+        order[first], order[second] = second, first
+        return self._in_order(order)
+
+    def permute(self, *dims: int | Sequence[int]) -> SparseTensor:
+        """Return the tensor with its sparse dimensions, and its dense ones, in another order.
+
+        Raises:
+            RuntimeError: not each dimension is named once, or one would be exchanged between sparse and dense.
+        """
+        given = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
+        order = [int(each) % len(self._sizes) for each in given]  # type: ignore[arg-type,union-attr]
+        if sorted(order) != list(range(len(self._sizes))):
+            raise RuntimeError(
+                f"permute(sparse_coo): number of dimensions in the tensor input does not match, or repeated: {given}"
+            )
+        if any(each >= len(self._positions) for each in order[: len(self._positions)]):
+            raise RuntimeError(
+                "permute(sparse_coo): transpositions between sparse and dense dimensions are not allowed."
+            )
+        return self._in_order(order)
+
+    def _in_order(self, order: list[int]) -> SparseTensor:
+        count = len(self._positions)
+        sizes = [self._sizes[each] for each in order]
+        dense = [0, *(each - count + 1 for each in order[count:])]
+        values = self._held if dense == sorted(dense) else self._held.permute(dense)
+        return SparseTensor.make(self._positions[order[:count]], values, sizes, False)
 
     # Arithmetic
 

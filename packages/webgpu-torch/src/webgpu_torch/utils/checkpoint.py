@@ -16,13 +16,20 @@ from webgpu_torch_core.autograd.checkpoint import detach_variable as detach_vari
 from webgpu_torch_core.autograd.checkpoint import noop_context_fn as noop_context_fn
 from webgpu_torch_core.record.devices import is_accelerator
 
+from ._selective_checkpoint import CheckpointPolicy as CheckpointPolicy
+from ._selective_checkpoint import SelectiveCheckpointContext as SelectiveCheckpointContext
+from ._selective_checkpoint import create_selective_checkpoint_contexts as create_selective_checkpoint_contexts
+
 __all__ = [
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
     "DefaultDeviceType",
+    "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable",
     "get_device_states",
     "noop_context_fn",

@@ -1,0 +1,3 @@
+"""Passes that PyTorch calls experimental."""
+
+from . import optimization as optimization
