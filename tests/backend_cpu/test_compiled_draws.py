@@ -65,6 +65,19 @@ def test_counts_by_few_words_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
         check(lambda library, most=most: library.poisson(library.rand(samplers.WORTH) * most), 3)
 
 
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(1, 9), st.integers(1, 5000), st.integers(2, 900), st.integers(0, 99), st.sampled_from(("float32", "float64"))
+)  # fmt: skip
+def test_drawn_by_weight(rows: int, count: int, samples: int, seed: int, kind: str) -> None:
+    def draw(library: ModuleType) -> Any:
+        weights = library.rand(rows, count, dtype=getattr(library, kind)) + 1e-3
+        weights[:, : count // 2] = 0.0
+        return library.multinomial(weights, samples, replacement=True)
+
+    check(draw, seed)
+
+
 def test_samplers_are_used_where_there_is_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     for mode, expected in (("wait", True), ("0", False)):
         monkeypatch.setenv("WEBGPU_TORCH_CPU_JIT", mode)

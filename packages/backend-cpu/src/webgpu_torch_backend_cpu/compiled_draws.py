@@ -38,6 +38,17 @@ def permutation(stream: MersenneTwister, count: int, kind: type) -> Array | None
     return result
 
 
+def shares(table: Array, draws: Array) -> Array | None:
+    """Return in which share of its row's weights each draw of their type lies."""
+    name = table.dtype.name
+    run = sampler(f"shares_{name}", table.size + draws.size) if name in ("float32", "float64") else None
+    if run is None:
+        return None
+    result, sums = np.empty(draws.shape, np.int64), np.empty(table.shape[1], table.dtype)
+    run(0, len(table), [table, draws, result, sums], (table.shape[1], draws.shape[1]), ())
+    return result
+
+
 def poisson(stream: MersenneTwister, rates: Array) -> Array | None:
     """Return counts of rates in double precision, which are finite and not negative."""
     run = sampler("poisson", rates.size)

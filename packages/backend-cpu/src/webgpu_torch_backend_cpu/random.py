@@ -339,6 +339,9 @@ def _replaced(table: Array, draws: Array) -> Array:
     limits = draws.astype(table.dtype, copy=False)
     # The least number of the weights' type that is no less than a draw finds what the draw does.
     limits = np.where(limits < draws, np.nextafter(limits, table.dtype.type(np.inf)), limits)
+    result = compiled_draws.shares(table, limits)
+    if result is not None:
+        return result
     result = np.empty(draws.shape, np.int64)
     step = max(CHUNK // table.shape[1], 1)
     for start in range(0, len(table), step):

@@ -1,4 +1,4 @@
-"""The text of Poisson's sampler."""
+"""The texts of Poisson's sampler and of draws by weight."""
 
 from __future__ import annotations
 
@@ -148,4 +148,90 @@ declare double @lgamma(double)
 declare double @llvm.sqrt.f64(double)
 declare double @llvm.fabs.f64(double)
 declare double @llvm.floor.f64(double)
+"""
+
+
+#: Finds in which share of its row's weights each number lies; KIND stands for the type of both. ``arrays`` are weights, numbers from [0, 1),
+#: results of 64 bits, and memory for a row's sums; ``numbers`` are a row's weights and draws. Weights are added one after the other, as
+#: PyTorch adds; the loop goes over rows.
+SHARES = """
+define void @kernel(i64 %begin, i64 %end, ptr %arrays, ptr %numbers, ptr %parameters) {
+entry:
+  %weights = load ptr, ptr %arrays
+  %arrays.1 = getelementptr ptr, ptr %arrays, i64 1
+  %draws = load ptr, ptr %arrays.1
+  %arrays.2 = getelementptr ptr, ptr %arrays, i64 2
+  %results = load ptr, ptr %arrays.2
+  %arrays.3 = getelementptr ptr, ptr %arrays, i64 3
+  %sums = load ptr, ptr %arrays.3
+  %count = load i64, ptr %numbers
+  %numbers.1 = getelementptr i64, ptr %numbers, i64 1
+  %samples = load i64, ptr %numbers.1
+  %last = sub i64 %count, 1
+  %last.at = getelementptr KIND, ptr %sums, i64 %last
+  %some = icmp slt i64 %begin, %end
+  br i1 %some, label %row, label %done
+row:
+  %i = phi i64 [%begin, %entry], [%next, %rows]
+  %first = mul i64 %i, %count
+  %of.row = getelementptr KIND, ptr %weights, i64 %first
+  %drawn.first = mul i64 %i, %samples
+  br label %add
+add:
+  %j = phi i64 [0, %row], [%j.next, %add]
+  %before = phi KIND [0.0, %row], [%sum, %add]
+  %weight.at = getelementptr KIND, ptr %of.row, i64 %j
+  %weight = load KIND, ptr %weight.at
+  %sum = fadd KIND %before, %weight
+  %sum.at = getelementptr KIND, ptr %sums, i64 %j
+  store KIND %sum, ptr %sum.at
+  %j.next = add i64 %j, 1
+  %adds = icmp slt i64 %j.next, %count
+  br i1 %adds, label %add, label %divide
+divide:
+  %k = phi i64 [0, %add], [%k.next, %divide]
+  %part.at = getelementptr KIND, ptr %sums, i64 %k
+  %part = load KIND, ptr %part.at
+  %share = fdiv KIND %part, %sum
+  store KIND %share, ptr %part.at
+  %k.next = add i64 %k, 1
+  %divides = icmp slt i64 %k.next, %count
+  br i1 %divides, label %divide, label %shared
+shared:
+  store KIND 1.0, ptr %last.at
+  br label %draw
+draw:
+  %m = phi i64 [0, %shared], [%m.next, %found]
+  %at = add i64 %drawn.first, %m
+  %draw.at = getelementptr KIND, ptr %draws, i64 %at
+  %drawn = load KIND, ptr %draw.at
+  br label %halve
+halve:
+  %low = phi i64 [0, %draw], [%low.next, %halve]
+  %size = phi i64 [%count, %draw], [%size.next, %halve]
+  %half = lshr i64 %size, 1
+  %middle = add i64 %low, %half
+  %middle.at = getelementptr KIND, ptr %sums, i64 %middle
+  %value = load KIND, ptr %middle.at
+  %below = fcmp olt KIND %value, %drawn
+  %beyond = add i64 %middle, 1
+  %low.next = select i1 %below, i64 %beyond, i64 %low
+  %rest = sub i64 %size, %half
+  %rest.beyond = sub i64 %rest, 1
+  %size.next = select i1 %below, i64 %rest.beyond, i64 %half
+  %searches = icmp sgt i64 %size.next, 0
+  br i1 %searches, label %halve, label %found
+found:
+  %result.at = getelementptr i64, ptr %results, i64 %at
+  store i64 %low.next, ptr %result.at
+  %m.next = add i64 %m, 1
+  %draws.more = icmp slt i64 %m.next, %samples
+  br i1 %draws.more, label %draw, label %rows
+rows:
+  %next = add i64 %i, 1
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %row, label %done
+done:
+  ret void
+}
 """

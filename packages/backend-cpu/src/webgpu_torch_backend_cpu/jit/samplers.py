@@ -17,7 +17,7 @@ from webgpu_torch_core.random_streams import box_muller as scalar
 from .. import config
 from . import adaptive
 from .machine import Function, is_installed, machine
-from .sampler_texts import POISSON, double
+from .sampler_texts import POISSON, SHARES, double
 from .steps import Unsupported
 
 if TYPE_CHECKING:
@@ -215,6 +215,7 @@ def _permutation(bits: int) -> str:
 _TEXTS: dict[str, Callable[[], str]] = {
     "normal_singles": _normal_singles, "normal_doubles": _normal_doubles,
     "permutation_32": lambda: _permutation(32), "permutation_64": lambda: _permutation(64), "poisson": lambda: POISSON,
+    "shares_float32": lambda: SHARES.replace("KIND", "float"), "shares_float64": lambda: SHARES.replace("KIND", "double"),
 }  # fmt: skip
 
 
