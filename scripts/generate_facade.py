@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 '''
 FOOTER = """
 from . import __config__ as __config__
+from . import __future__ as __future__
 from . import _C as _C
 from . import _dynamo as _dynamo
 from . import _jit_internal as _jit_internal

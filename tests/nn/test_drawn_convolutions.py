@@ -49,3 +49,12 @@ def test_any_convolution(device: str, transposed: bool, count: int) -> None:
     checks = [HealthCheck.too_slow, HealthCheck.filter_too_much]
     drawn = settings(max_examples=count, deadline=None, suppress_health_check=checks)
     drawn(given(data=st.data())(lambda data: any_convolution(device, transposed, data)))()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"stride": 2, "output_padding": 1}, {"dilation": 2}, {"stride": 3, "groups": 2}]
+)
+@pytest.mark.parametrize("spatial", [1, 2, 3])
+def test_transposed_convolution_of_no_images_has_gradients(device: str, spatial: int, options: dict[str, int]) -> None:
+    sizes = (5,) * spatial
+    check(device, f"conv_transpose{spatial}d", tensor(0, 4, *sizes), tensor(4, 3, *(3,) * spatial), **options)

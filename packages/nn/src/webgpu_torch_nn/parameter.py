@@ -86,11 +86,58 @@ class Buffer(Tensor, metaclass=_BufferType):
         return result
 
 
+#: what may be asked of a tensor that has no size yet
+_WITHOUT_SIZE = frozenset(
+    (
+        "__hash__",
+        "__deepcopy__",
+        "__reduce_ex__",
+        "size",
+        "copy_",
+        "is_complex",
+        "is_floating_point",
+        "half",
+        "float",
+        "double",
+    )
+    + (
+        "char",
+        "short",
+        "int",
+        "long",
+        "cuda",
+        "cpu",
+        "to",
+        "get_device",
+        "requires_grad_",
+        "_make_subclass",
+        "share_memory_",
+    )
+)
+
+
 class UninitializedTensorMixin(Tensor):
     """A tensor that has a type and a device but no size yet."""
 
     cls_to_become: Any = None
-    __torch_function__ = disabled_implementation  # type: ignore[assignment]
+
+    @classmethod
+    def __torch_function__(  # type: ignore[override]
+        cls, func: object, types: object, args: tuple[object, ...] = (), kwargs: dict[str, object] | None = None
+    ) -> object:
+        """Let attributes and conversions through, which need no size.
+
+        Raises:
+            ValueError: anything else was called.
+        """
+        name = getattr(func, "__name__", "")
+        if name in _WITHOUT_SIZE or name in ("__get__", "__set__", "__delete__"):
+            return disabled_implementation(func, types, args, kwargs)  # type: ignore[arg-type]
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a `LazyModule` or "
+            f"explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call `forward` with a "
+            "dummy batch to initialize the parameters before calling torch functions"
+        )
 
     def materialize(self, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Become a tensor of a size, with undefined contents."""

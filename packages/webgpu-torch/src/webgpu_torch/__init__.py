@@ -663,6 +663,7 @@ from webgpu_torch_nn.functional.deprecated import nuclear_norm as nuclear_norm
 from webgpu_torch_nn.functional.deprecated import range as range
 
 from . import __config__ as __config__
+from . import __future__ as __future__
 from . import _C as _C
 from . import _dynamo as _dynamo
 from . import _jit_internal as _jit_internal

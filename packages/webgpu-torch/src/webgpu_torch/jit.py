@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from webgpu_torch_nn import Module
+from webgpu_torch_nn.parameter import is_lazy
 
 from ._parts import part
 from .futures import Future
@@ -90,8 +91,25 @@ def is_scripting() -> bool:
     return False
 
 
+def _require_sizes(obj: object) -> None:
+    """Raise a RuntimeError where a module has parameters or buffers that have no size yet."""
+    modules = typing.cast("Module", obj).modules() if isinstance(obj, Module) else ()
+    for module in modules:
+        for what, held in (("parameters", module._parameters), ("buffers", module._buffers)):
+            for name, each in held.items():
+                if is_lazy(each):
+                    raise RuntimeError(
+                        f"'{type(module).__name__}' has uninitialized {what} {name}. Did you forget to run a forward pass?"
+                    )
+
+
 def script(obj: Marked, *_: object, **__: object) -> Marked:
-    """Return the function, class or module itself, which computes the same."""
+    """Return the function, class or module itself, which computes the same.
+
+    Raises:
+        RuntimeError: a module has parameters or buffers that have no size yet.
+    """
+    _require_sizes(obj)
     return obj
 
 

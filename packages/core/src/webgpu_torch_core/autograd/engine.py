@@ -32,16 +32,19 @@ class Pass:
         wanted: edges whose gradients to return instead of accumulating, numbered; None accumulates into leaves.
         create_graph: record the pass itself, for higher derivatives.
         retain_graph: keep what nodes saved.
+        last: nodes that run although nothing is asked for beyond them.
     """
 
     def __init__(
-        self, roots: Sequence[tuple[Edge, Any]], wanted: dict[Any, int] | None, create_graph: bool, retain_graph: bool
-    ) -> None:
+        self, roots: Sequence[tuple[Edge, Any]], wanted: dict[Any, int] | None, create_graph: bool, retain_graph: bool,
+        last: frozenset[Node] = frozenset(),
+    ) -> None:  # fmt: skip
         self.number = next(_pass_numbers)
         self.roots = roots
         self.wanted = wanted
         self.create_graph = create_graph
         self.retain_graph = retain_graph
+        self.last = last
         self.arriving: dict[Node, list[Any]] = {}
         self.heap: list[tuple[int, int, Node]] = []
         self.seen: list[Node] = []
@@ -91,6 +94,7 @@ class Pass:
             for edge, gradient in self.roots:
                 self.send(edge, gradient)
             needed = None if self.wanted is None or self.floor >= 0 else self._nodes_leading_to_wanted()
+            asked = {node for node, _ in self.wanted or ()}
             while self.heap:
                 node = heapq.heappop(self.heap)[2]
                 gradients = [each.total() if each.__class__ is Pieces else each for each in self.arriving.pop(node)]
@@ -98,6 +102,8 @@ class Pass:
                     self._return(node, gradients)
                     continue
                 runs = needed is None or node in needed
+                if not runs and node not in asked:
+                    continue
                 if runs:
                     # As in PyTorch: what is asked for of a tensor that the pass goes on from is what its hooks see.
                     self._return(node, gradients)
@@ -108,10 +114,11 @@ class Pass:
                     self._visit(node, gradients)
                 else:
                     self._return(node, gradients)
+            # The list grows where a callback asks for another one.
+            for each in self.callbacks:
+                each()
         finally:
             recording.enabled, running.task = saved, outer
-        for each in self.callbacks:
-            each()
         return self.results
 
     def _return(self, node: Node, gradients: list[Any]) -> None:
@@ -152,8 +159,8 @@ class Pass:
                 self.send(edge, part)
 
     def _nodes_leading_to_wanted(self) -> set[Node]:
-        """Return the nodes that must run for the wanted edges to receive their gradients."""
-        targets = {node for node, _ in self.wanted or ()}
+        """Return the nodes that must run for the wanted edges to receive their gradients, and the last ones themselves."""
+        targets = {node for node, _ in self.wanted or ()} | self.last
         leads: dict[Node, bool] = {}
         stack = [(node, False) for (node, _), _ in self.roots]
         while stack:
@@ -165,7 +172,7 @@ class Pass:
                 leads[node] = False
                 stack.append((node, True))
                 stack.extend((child, False) for child in children)
-        return {node for node, found in leads.items() if found}
+        return {node for node, found in leads.items() if found or node in self.last}
 
     def will_visit(self, node: Node) -> bool:
         """Return whether a node's gradient will be known in this pass."""
@@ -319,22 +326,15 @@ def backward(
     if inputs is None:
         Pass(roots, None, create_graph, keep).run()
         return
-    wanted: dict[Any, int] = {}
-    for index, each in enumerate(inputs):
+    nodes: set[Node] = set()
+    for each in inputs:
+        if not _is_edge(each):
+            # Leaves' nodes accumulate by themselves.
+            each.retain_grad()
         edge = _edge_of(each)
-        if edge is None:
-            raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-        wanted.setdefault(edge, index)
-    saved = recording.enabled
-    recording.enabled = create_graph
-    try:
-        for index, gradient in Pass(roots, wanted, create_graph, keep).run().items():
-            node = inputs[index].node if _is_edge(inputs[index]) else None
-            target = inputs[index] if node is None else getattr(node, "variable", None)
-            if target is not None:
-                target._accumulate_grad(gradient)
-    finally:
-        recording.enabled = saved
+        if edge is not None:
+            nodes.add(edge[0])
+    Pass(roots, {}, create_graph, keep, frozenset(nodes)).run()
 
 
 def grad(
@@ -381,7 +381,12 @@ def grad(
     ]
     for index, result in enumerate(results):
         if result is None and materialize_grads:
-            results[index] = inputs[index].detach().new_zeros(inputs[index].shape)
+            if _is_edge(inputs[index]):
+                raise RuntimeError(
+                    "materialize_grads cannot be used when the given input is a GradientEdge and its gradient is not computed"
+                )
+            # A constant, which may be differentiated again where the others may.
+            results[index] = inputs[index].detach().new_zeros(inputs[index].shape).requires_grad_(create_graph)
         elif result is None and not allow_unused:
             raise RuntimeError(
                 f"The differentiated Tensor at index {index} appears to not have been used in the graph. Set "

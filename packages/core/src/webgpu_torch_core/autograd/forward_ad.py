@@ -126,7 +126,15 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         if each.dtype.category < 2:
             raise ValueError(f"Expected {name} to be floating point or complex, but got: {each.dtype!r}")
     if tensor.shape != tangent.shape:
-        raise RuntimeError(f"primal has the shape {tuple(tensor.shape)}, and its tangent {tuple(tangent.shape)}")
+        raise RuntimeError(
+            f"Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+            f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
+            f"{list(tangent.shape)}."
+        )
+    if _level.duals.tangent_of(tangent) is not None:
+        raise RuntimeError(
+            "Expected tangent to not have its own forward gradient, but it has a forward gradient at the same level"
+        )
     return _dual(tensor, tangent, lambda gradient: (gradient, gradient))
 
 

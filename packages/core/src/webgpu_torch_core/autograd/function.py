@@ -6,7 +6,7 @@ import inspect
 import weakref
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..notices import warn
 from ..operations.creation.factories import zeros
@@ -17,7 +17,11 @@ from ..record.node import FREED, Gradients, Node
 from ..tensors.saved_tensors import SavedResult, SavedTensor
 from ..tensors.tensor import Tensor
 from .forward_ad import tangents_of, unpacking, with_tangent, written_tangent
+from .tangent_checks import check_constants, check_views
 from .wrapping import wrap_outputs
+
+#: shape, type and device of a tensor, None for anything else
+Template: TypeAlias = Any
 
 
 class FunctionContext:
@@ -31,6 +35,7 @@ class FunctionContext:
         self._non_differentiable: tuple[Any, ...] = ()
         self._dirty: tuple[Any, ...] = ()
         self._materialize = True
+        self._materialize_non_diff_grads = True
         self._node: Any = None
         self.needs_input_grad: tuple[bool, ...] = ()
 
@@ -70,6 +75,13 @@ class FunctionContext:
             each.unpack(node) if isinstance(each, SavedResult) else None if each is None else each.unpack()
             for each in self._saved
         )
+
+    @property
+    def _raw_saved_tensors(self) -> tuple[object, ...]:
+        """What was saved, as it is kept: hooks may be registered on each."""
+        if self._freed:
+            raise RuntimeError(FREED)
+        return self._saved or ()
 
     @property
     def saved_variables(self) -> tuple[Tensor | None, ...]:
@@ -118,7 +130,7 @@ class FunctionNode(Node):
 
     custom = True
 
-    __slots__ = ("context", "function", "inputs", "templates")
+    __slots__ = ("constants", "context", "function", "inputs", "templates")
 
     def __init__(  # pyright: ignore[reportInconsistentConstructor]
         self, title: str, edges: Any, function: Any, context: FunctionContext, inputs: Any, templates: Any
@@ -128,6 +140,8 @@ class FunctionNode(Node):
         self.context = context
         self.inputs = inputs
         self.templates = templates
+        # The numbers of the outputs that have no gradient.
+        self.constants: frozenset[int] = frozenset()
         context._node = weakref.ref(self)
 
     def __getattr__(self, name: str) -> Any:
@@ -144,7 +158,7 @@ class FunctionNode(Node):
         if context._materialize:
             gradients = [
                 _zeros(template) if each is None and template else each
-                for each, template in zip(gradients, self.templates, strict=True)
+                for each, template in zip(gradients, self._materialized(), strict=True)
             ]
         parts = _backward_of(self.function)(context, *gradients)
         parts = parts if isinstance(parts, tuple) else (parts,)
@@ -156,6 +170,12 @@ class FunctionNode(Node):
                 f"function {self.title} returned an incorrect number of gradients (expected {expected}, got {len(parts)})"
             )
         return [self._checked(number, each) for number, each in enumerate(parts)]
+
+    def _materialized(self) -> Sequence[Template]:
+        """Return what zeros are made like for outputs of which no gradient arrives."""
+        if self.context._materialize_non_diff_grads:
+            return self.templates
+        return [None if number in self.constants else each for number, each in enumerate(self.templates)]
 
     def _checked(self, number: int, gradient: Any) -> Any:
         """Return a gradient that fits its input.
@@ -314,7 +334,7 @@ class Function:
         # What is changed in place has another edge afterwards.
         edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in args) if records else ()
         # As they are before anything is written.
-        given = () if cls.jvp is Function.jvp else tangents_of(args)
+        given = tangents_of(args) if cls._has_tangents() else ()
         saved, recording.enabled = recording.enabled, False
         try:
             if apart:
@@ -326,14 +346,14 @@ class Function:
             recording.enabled = saved
         outputs = result if isinstance(result, tuple) else (result,)
         _check_marks(context, outputs)
-        own = cls._tangents(context, args, given, len(outputs)) if given else ()
+        own = cls._tangents(context, args, given, outputs) if given else ()
         context._to_forward = ()
         if records:
             node = cls._node(context, edges, args, outputs)
             outputs = wrap_outputs(node, context, args, outputs)
             context._keep(node)
         if own:
-            _check_tangents(context, args, result if isinstance(result, tuple) else (result,), given, own)
+            check_views(context._dirty, args, result if isinstance(result, tuple) else (result,), given, own)
             outputs = tuple(
                 each
                 if tangent is None
@@ -345,8 +365,19 @@ class Function:
         return outputs if isinstance(result, tuple) else outputs[0]
 
     @classmethod
+    def _has_tangents(cls) -> bool:
+        """Return whether tangents of arguments are of interest: ``jvp`` takes them, or nothing does, which it then says."""
+        if cls.jvp is not Function.jvp:
+            return True
+        return cls.backward is Function.backward and cls.vjp is Function.vjp
+
+    @classmethod
     def _tangents(
-        cls, context: FunctionContext, args: tuple[object, ...], given: tuple[Tensor | None, ...], count: int
+        cls,
+        context: FunctionContext,
+        args: tuple[object, ...],
+        given: tuple[Tensor | None, ...],
+        outputs: tuple[object, ...],
     ) -> tuple[Tensor | None, ...]:
         """Return the outputs' tangents as ``jvp`` gives them for those of the arguments.
 
@@ -362,8 +393,11 @@ class Function:
             )
         found = cls.jvp(context, *given)
         found = found if isinstance(found, tuple) else (found,)
-        if len(found) != count:
-            raise RuntimeError(f"function {cls.__name__}: jvp returned {len(found)} tangents for {count} outputs")
+        check_constants(found, outputs, context._non_differentiable)
+        if len(found) != len(outputs):
+            raise RuntimeError(
+                f"function {cls.__name__}: jvp returned {len(found)} tangents for {len(outputs)} outputs"
+            )
         return found
 
     @classmethod
@@ -372,40 +406,12 @@ class Function:
         if kind is None:
             kind = type(f"{cls.__name__}Backward", (FunctionNode,), {"__slots__": (), "__doc__": FunctionNode.__doc__})
             cls._node_kind = kind  # type: ignore[attr-defined]
-        return kind(kind.__name__, edges, cls, context, tuple(map(_template, args)), tuple(map(_template, outputs)))
-
-
-_VIEW = "A custom Function's forward is returning a view (or an input as-is) but the jvp is not returning a view"
-
-
-def _whole(tensor: Tensor) -> Tensor:
-    return tensor if tensor._base is None else tensor._base
-
-
-def _check_tangents(
-    context: FunctionContext,
-    args: Sequence[object],
-    results: Sequence[object],
-    given: Sequence[Tensor | None],
-    own: Sequence[Tensor | None],
-) -> None:
-    """Raise a RuntimeError where outputs that share memory with an input have tangents that do not share that of its tangent."""
-    for result, tangent in zip(results, own, strict=True):
-        for argument, theirs in zip(args, given, strict=True):
-            if not isinstance(argument, Tensor) or not isinstance(result, Tensor) or theirs is None:
-                continue
-            if any(result is changed for changed in context._dirty):
-                if result is argument and tangent is not theirs:
-                    raise RuntimeError(
-                        "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
-                        "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."
-                    )
-            elif result is argument or (result._base is not None and _whole(result) is _whole(argument)):
-                if tangent is None or tangent._base is None:
-                    raise RuntimeError(f"{_VIEW}.")
-                if _whole(tangent) is not _whole(theirs):
-                    which = "given forward mode gradient" if argument._base is None else "same base"
-                    raise RuntimeError(f"{_VIEW} of the {which}.")
+        node = kind(kind.__name__, edges, cls, context, tuple(map(_template, args)), tuple(map(_template, outputs)))
+        marked = context._non_differentiable
+        if marked:
+            numbers = range(len(outputs))
+            node.constants = frozenset(each for each in numbers if any(outputs[each] is other for other in marked))
+        return node
 
 
 def _template(value: Any) -> Any:

@@ -20,8 +20,7 @@ def apply_tensor_hooks(node: Node, gradients: list[Any]) -> None:
     if node.pre_hooks:
         for number, hooks in node.pre_hooks.items():
             for hook in list(hooks.values()):
-                if gradients[number] is not None:
-                    gradients[number] = _replaced(hook, gradients[number], hook(gradients[number]))
+                gradients[number] = _replaced(hook, gradients[number], hook(gradients[number]))
     if node.retained:
         for number, reference in node.retained.items():
             tensor = reference()

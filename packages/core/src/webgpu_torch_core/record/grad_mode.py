@@ -102,9 +102,10 @@ class _Switch:
 
         return wrapped  # type: ignore[return-value]
 
-    def __new__(cls, function: Any = None, *_: Any) -> Any:
+    def __new__(cls, function: Any = None, *_: Any, mode: Any = None) -> Any:
         # PyTorch lets no_grad be used without parentheses as a decorator.
         instance = super().__new__(cls)
+        function = mode if function is None else function
         if callable(function):
             _Switch.__init__(instance)
             return instance(function)
@@ -159,3 +160,30 @@ class set_grad_enabled(_Switch):
 
     def __repr__(self) -> str:
         return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.enabled})"
+
+
+class set_multithreading_enabled(_Switch):
+    """Say whether backward passes may use several threads; here each runs in the thread that asked for it, either way.
+
+    Takes effect at once, and is undone on exit when used as a context manager.
+    """
+
+    #: what was said last
+    allowed = True
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.mode = mode
+        self._before_mode = set_multithreading_enabled.allowed
+        set_multithreading_enabled.allowed = mode
+
+    def __enter__(self) -> None:
+        set_multithreading_enabled.allowed = self.mode
+
+    def __exit__(self, *_: object) -> None:
+        set_multithreading_enabled.allowed = self._before_mode
+
+
+def is_multithreading_enabled() -> bool:
+    """Return what :class:`set_multithreading_enabled` was told last."""
+    return set_multithreading_enabled.allowed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .changes import Hooks
 
@@ -176,6 +176,36 @@ class Node:
         if self.node_pre_hooks is None:
             self.node_pre_hooks = Hooks()
         return RemovableHandle(self.node_pre_hooks, hook)
+
+    def __call__(self, *gradients: object) -> object:
+        """Return what the node makes of gradients of its outputs: one gradient, or a tuple of several.
+
+        Raises:
+            TypeError: there are not as many as outputs.
+        """
+        if len(gradients) != self.output_count:
+            raise TypeError(
+                f"{self.title} expected {self.output_count} arguments, got {len(gradients)} arguments instead"
+            )
+        running.nodes.append(self)
+        try:
+            parts = tuple(self.run(gradients))
+        finally:
+            running.nodes.pop()
+        return parts[0] if len(parts) == 1 else parts
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            # What element-wise operations have kept of their operands, by PyTorch's names.
+            for prefix, raw in (("_saved_", False), ("_raw_saved_", True)):
+                if name.startswith(prefix):
+                    if self.backward is None:
+                        raise RuntimeError(FREED)
+                    kept = getattr(self.backward, "named", lambda _: None)(name.removeprefix(prefix))
+                    if kept is not None:
+                        return kept if raw else kept.unpack()
+            raise AttributeError(f"'{self.title}' object has no attribute '{name}'")
 
     def __repr__(self) -> str:
         return f"<{self.title} object at {id(self):#x}>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from ..record.grad_mode import recording
@@ -34,6 +35,20 @@ class SavedTensor:
         if recording.saved_hooks:
             self.packed = Packed(tensor.detach(), tensor._gradient_edge())
             self.tensor = None
+
+    def register_hooks(self, pack_hook: Callable[..., object], unpack_hook: Callable[..., object]) -> None:
+        """Keep ``pack_hook(tensor)`` from now on, of which ``unpack_hook`` makes the tensor again.
+
+        Raises:
+            TypeError: something is not callable.
+            RuntimeError: the tensor has hooks, or the first one changes it.
+        """
+        if not callable(pack_hook) or not callable(unpack_hook):
+            raise TypeError("register_hooks(): incompatible function arguments: two functions are expected")
+        if self.packed is not None:
+            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set")
+        self.packed = Packed(self.tensor.detach(), self.tensor._gradient_edge(), (pack_hook, unpack_hook))
+        self.tensor = None
 
     def unpack(self) -> Any:
         """Return the tensor.
@@ -90,8 +105,8 @@ class Packed:
 
     __slots__ = ("edge", "unpack_hook", "value")
 
-    def __init__(self, tensor: Any, edge: tuple[Node, int] | None) -> None:
-        pack_hook, self.unpack_hook = recording.saved_hooks[-1]
+    def __init__(self, tensor: Any, edge: tuple[Node, int] | None, hooks: tuple[Any, Any] | None = None) -> None:
+        pack_hook, self.unpack_hook = hooks or recording.saved_hooks[-1]
         self.edge = edge
         version = tensor._storage.version
         saved, recording.enabled = recording.enabled, False

@@ -339,9 +339,8 @@ class Tensor(TensorKinds, TensorMethods):
         hooks = self.__dict__.get("_post_accumulate_grad_hooks")
         if hooks:
             for hook in list(hooks.values()):
-                returned = hook(self)
-                if returned is not None:
-                    raise TypeError(f"expected Variable, but hook returned '{type(returned).__name__}'")
+                if hook(self) is not None:
+                    raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
     def _set_gradient(self, node: Node | None, number: int = 0) -> None:
         self._grad_fn = node
@@ -410,6 +409,12 @@ class Tensor(TensorKinds, TensorMethods):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if value.is_sparse != self.is_sparse:
+            raise RuntimeError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+            )
+        if self._requires_grad and value.dtype.category < 2:
+            raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         self._storage = value._storage
         self._layout = value._layout
         self.dtype = value.dtype

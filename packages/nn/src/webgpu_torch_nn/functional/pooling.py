@@ -34,7 +34,8 @@ def _windows_that_fit(size: int, taps: int, stride: int, padding: int, dilation:
 
 
 _EMPTY = {
-    "avg": "{function}(): Expected input to have non-zero size for non-batch dimensions, but got {shape}",
+    "avg_pool": "Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:{shape}",
+    "avg_pool3d": "{function}(): Expected input's non-batch dimensions to have positive length, but input has a shape of {shape}",
     "max_pool1d": "{function}: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got: {shape}",
     "max_pool2d": "{function}: Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got: {shape}",
     "max_pool3d": "{function}: Expected input's non-batch dimensions to have positive length, but got: {shape}",
@@ -81,7 +82,7 @@ def _pooling_window(
             )
     sizes = tuple(input.shape[2:])
     if 0 in sizes or input.shape[1] == 0:
-        raise RuntimeError(_EMPTY.get(function, _EMPTY["avg"]).format(function=function, shape=list(input.shape)))
+        raise RuntimeError(_EMPTY.get(function, _EMPTY["avg_pool"]).format(function=function, shape=list(input.shape)))
     output = tuple(
         _windows_that_fit(size, taps[axis], steps[axis], pads[axis], spreads[axis], ceil_mode)
         for axis, size in enumerate(sizes)
@@ -208,8 +209,18 @@ def _max_pool(
         require_kind(input, False, "max_pool1d_impl")
     require_kind(input, of_integers, "max_pool3d" if spatial == 3 else "max_pool2d")
     source, alone = batched(input, spatial, function)
-    window = _pooling_window(source, spatial, function, kernel_size, stride, padding, dilation, ceil_mode)
+    # With places, PyTorch's lines are images of one row.
+    worded = "max_pool2d" if spatial == 1 and return_indices else function
+    window = _pooling_window(source, spatial, worded, kernel_size, stride, padding, dilation, ceil_mode)
     return _maxima(source, window, alone, return_indices)
+
+
+def _ordered(result: Tensor, source: Tensor, alone: bool) -> Tensor:
+    """Return maxima in the order in memory of what they are of; the stride of a batch of one volume tells nothing of it."""
+    last = torch.channels_last_3d
+    if alone and source.ndim == 5 and not source.is_contiguous() and source.is_contiguous(memory_format=last):
+        return result.contiguous(memory_format=last)
+    return ordered_as(result, source)
 
 
 def _maxima(source: Tensor, window: Window, alone: bool, return_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
@@ -218,8 +229,8 @@ def _maxima(source: Tensor, window: Window, alone: bool, return_indices: bool) -
         values = nothing(source, (*source.shape[:2], *window.output))
         return (values, values.to(torch.int64)) if return_indices else values
     taps = greatest_taps(source.detach(), window)
-    indices = ordered_as(flat_indices(source, taps, window), source) if return_indices else None
-    values = ordered_as(picked(source, taps, window, indices), source)
+    indices = _ordered(flat_indices(source, taps, window), source, alone) if return_indices else None
+    values = _ordered(picked(source, taps, window, indices), source, alone)
     values = values.squeeze(0) if alone else values
     if indices is None:
         return values

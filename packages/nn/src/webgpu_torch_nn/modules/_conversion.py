@@ -9,8 +9,14 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.operations.creation import conversion
 from webgpu_torch_core.operations.creation.factories import as_dtype
+from webgpu_torch_core.tensors.swapping import swap_tensors
 
 from webgpu_torch_nn.modules._attributes import ModuleAttributes
+from webgpu_torch_nn.modules._future import (
+    get_overwrite_module_params_on_conversion,
+    get_swap_module_params_on_conversion,
+)
+from webgpu_torch_nn.parameter import Parameter
 
 if TYPE_CHECKING:
     from typing import Self
@@ -58,23 +64,48 @@ class ConversionMixin(ModuleAttributes):
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for parameter in self._parameters.values():
+        for key, parameter in self._parameters.items():
             if parameter is None:
                 continue
-            # The Parameter object stays, so that optimisers and tied modules keep seeing it.
             with torch.no_grad():
-                converted = fn(parameter)
-                grad = parameter.grad
-                converted_grad = None if grad is None else fn(grad)
-            if grad is not None:
-                parameter.grad = None
-            parameter.data = converted
-            if grad is not None and converted_grad is not None:
-                parameter.grad = converted_grad.requires_grad_(grad.requires_grad)
+                converted, grad = fn(parameter), parameter.grad
+                converted_grad = None if grad is None else fn(grad).requires_grad_(grad.requires_grad)
+            # The Parameter object stays, so that optimisers and tied modules keep seeing it.
+            if get_swap_module_params_on_conversion():
+                self._swap(key, parameter, converted, converted_grad)
+            elif get_overwrite_module_params_on_conversion():
+                replaced = Parameter(converted, parameter.requires_grad)
+                replaced.grad = converted_grad
+                self._parameters[key] = replaced
+            else:
+                if grad is not None:
+                    parameter.grad = None
+                parameter.data = converted
+                if converted_grad is not None:
+                    parameter.grad = converted_grad
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
         return self
+
+    def _swap(self, key: str, parameter: Tensor, converted: Tensor, converted_grad: Tensor | None) -> None:
+        """Let a parameter be what it was converted to, and its gradient, too.
+
+        Raises:
+            RuntimeError: there are weak references to one of them.
+        """
+        grad, what = parameter.grad, ""
+        try:
+            parameter.grad = None
+            swap_tensors(parameter, Parameter(converted, requires_grad=parameter.requires_grad))
+            if grad is not None and converted_grad is not None:
+                what = ".grad"
+                swap_tensors(grad, converted_grad)
+        except Exception as error:
+            if not what:
+                parameter.grad = grad
+            raise RuntimeError(f"_apply(): Couldn't swap {type(self).__name__}.{key}{what}") from error
+        parameter.grad = grad
 
     def apply(self, fn: Callable[[Any], None]) -> Self:
         """Call ``fn`` on every submodule, children first, then on this module."""

@@ -9,10 +9,12 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.notices import warn
+from webgpu_torch_core.tensors.swapping import swap_tensors
 
 from webgpu_torch_nn.modules._attributes import ModuleAttributes
+from webgpu_torch_nn.modules._future import get_swap_module_params_on_conversion
 from webgpu_torch_nn.modules._hooks import BoundHook
-from webgpu_torch_nn.parameter import Parameter
+from webgpu_torch_nn.parameter import Parameter, is_lazy
 from webgpu_torch_nn.utils.hooks import RemovableHandle
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
@@ -29,6 +31,21 @@ class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpec
         return super().__repr__()
 
     __str__ = __repr__
+
+
+def _swap_in(current: Tensor, value: Tensor, assign: bool) -> None:
+    """Let a parameter or buffer become what it says that a loaded tensor makes of it."""
+    loaded = current.module_load(value, assign=assign)
+    if loaded is value or loaded is current:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if returning one of the inputs in module_load"
+        )
+    if isinstance(current, Parameter):
+        if isinstance(loaded, Parameter):
+            loaded.requires_grad_(current.requires_grad)
+        else:
+            loaded = Parameter(loaded, requires_grad=current.requires_grad)
+    swap_tensors(current, loaded)
 
 
 class StateMixin(ModuleAttributes):
@@ -175,6 +192,9 @@ class StateMixin(ModuleAttributes):
                 f"checkpoint but received {type(value)}"
             )
             return
+        if is_lazy(current):
+            # What is loaded into it has no size either: it was made ready for one that has.
+            return
         if len(current.shape) == 0 and tuple(value.shape) == (1,):
             # Checkpoints older than PyTorch 0.4 hold scalars as one-element vectors.
             value = value[0]
@@ -192,6 +212,9 @@ class StateMixin(ModuleAttributes):
             )
         try:
             with torch.no_grad():
+                if get_swap_module_params_on_conversion():
+                    _swap_in(current, value, assign)
+                    return
                 if not assign:
                     current.copy_(value)
                     return
@@ -202,8 +225,9 @@ class StateMixin(ModuleAttributes):
                         value = Parameter(value, requires_grad=current.requires_grad)
                 setattr(self, name, value)
         except Exception as error:
+            action = "swapping" if get_swap_module_params_on_conversion() else "copying"
             error_msgs.append(
-                f'While copying the parameter named "{key}", whose dimensions in the model are {current.size()} and '
+                f'While {action} the parameter named "{key}", whose dimensions in the model are {current.size()} and '
                 f"whose dimensions in the checkpoint are {value.size()}, an exception occurred : {error.args}."
             )
 

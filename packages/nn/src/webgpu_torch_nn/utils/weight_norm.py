@@ -8,7 +8,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.notices import warn
 
-from webgpu_torch_nn.parameter import Parameter
+from webgpu_torch_nn.parameter import Parameter, is_lazy
 
 if TYPE_CHECKING:
     from webgpu_torch_nn.modules.module import Module
@@ -54,6 +54,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
     Raises:
         RuntimeError: the weight has the hook already.
+        ValueError: the weight has no size yet.
     """
     warn(
         "`torch.nn.utils.weight_norm` is deprecated in favor of `torch.nn.utils.parametrizations.weight_norm`.",
@@ -64,6 +65,11 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
             raise RuntimeError(f"Cannot register two weight_norm hooks on the same parameter {name}")
     made = WeightNorm(name, dim)
     weight = getattr(module, name)
+    if is_lazy(weight):
+        raise ValueError(
+            "The module passed to `WeightNorm` can't have uninitialized parameters. Make sure to run the dummy forward before "
+            "applying weight normalization"
+        )
     del module._parameters[name]
     module.register_parameter(name + "_g", Parameter(norm_except_dim(weight, 2, made.dim).data))
     module.register_parameter(name + "_v", Parameter(weight.data))

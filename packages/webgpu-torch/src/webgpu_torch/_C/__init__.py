@@ -27,11 +27,16 @@ from webgpu_torch_core.func.batching import current_level
 from webgpu_torch_core.operations.creation.lazy_copies import is_lazy_copy
 
 from ..accelerator import current_accelerator
+from . import _autograd as _autograd
 from . import _functions as _functions
 from . import _functorch as _functorch
 from . import _nn as _nn
 from ._convolution import _ConvBackend as _ConvBackend
 from ._convolution import _select_conv_backend as _select_conv_backend
+from ._passes import _current_autograd_node as _current_autograd_node
+from ._passes import _current_graph_task_execution_order as _current_graph_task_execution_order
+from ._passes import _current_graph_task_id as _current_graph_task_id
+from ._passes import _will_engine_execute_node as _will_engine_execute_node
 from ._script_switches import _debug_get_fusion_group_inlining as _debug_get_fusion_group_inlining
 from ._script_switches import _debug_set_fusion_group_inlining as _debug_set_fusion_group_inlining
 from ._script_switches import _get_graph_executor_optimize as _get_graph_executor_optimize

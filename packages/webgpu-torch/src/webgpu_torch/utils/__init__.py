@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from webgpu_torch_core.tensors.swapping import swap_tensors as swap_tensors
+
 from .._parts import lazily as _lazily
 from . import _contextlib as _contextlib
 from . import _python_dispatch as _python_dispatch

@@ -62,8 +62,6 @@ def _transposed(
         )
     window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
     shape = (input.shape[0], weight.shape[1] * groups, *sizes)
-    if not input.shape[0]:
-        return input.new_zeros(shape)
     return finished(input_gradient(input, weight, window, shape, wide=bias is not None), input, weight, bias)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.dtypes import dtype, float32
 from ...ir.layouts import Shape
+from ...tensors.saved_tensors import SavedTensor
 
 if TYPE_CHECKING:
     from ...tensors.tensor import Tensor
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 #: an operand's number, the operation computing its gradient, and the operands which that needs; None for the operation where
 #: the gradient is what arrives
 Gradient = tuple[int, "Elementwise | None", tuple[int, ...]]
+
+
+#: PyTorch's names of operands
+_OPERANDS = {"self": 0, "other": 1, "exponent": 1}
 
 
 class Backward:
@@ -45,6 +50,11 @@ class Backward:
     def keeps_tensors(self) -> bool:
         """Whether there is anything that a second pass would miss."""
         return any(hasattr(each, "unpack") for each in self.saved.values())
+
+    def named(self, name: str) -> SavedTensor | None:
+        """Return an operand that was kept, by the name that PyTorch's nodes have for it; None if there is none."""
+        kept = self.saved.get(_OPERANDS.get(name, -1))
+        return kept if isinstance(kept, SavedTensor) else None
 
     def __call__(self, grad: Tensor) -> list[Tensor | None]:
         """Return the gradient of each operand."""

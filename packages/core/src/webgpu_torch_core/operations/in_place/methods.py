@@ -170,6 +170,19 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     return self
 
 
+@operation("composite", namespace="method")
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """Return what a module's parameter or buffer becomes when another tensor of its shape is loaded into it.
+
+    ``load_state_dict`` asks for it where parameters are swapped, which ``torch.__future__`` tells of; subclasses may answer.
+
+    Args:
+        other: the tensor that is loaded.
+        assign: True to keep the tensor as it is, False to write it into this one.
+    """
+    return other.detach() if assign else self.copy_(other).detach()
+
+
 def _mapped(self: Tensor, operands: tuple[Tensor, ...], callable: Callable[..., Any], name: str) -> Tensor:
     for each in operands:
         if each.requires_grad:
