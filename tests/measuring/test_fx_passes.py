@@ -102,3 +102,23 @@ def test_pieces_that_need_each_other(t: Any) -> None:
         import_module(f"{t.__name__}.fx.passes.split_module").split_module(
             whole, whole, lambda node: int(node.name == "cos")
         )
+
+
+@pytest.mark.parametrize("t", [torch, ours], ids=["PyTorch", "ours"])
+def test_tracers_whose_proxies_are_made_without_a_factory(t: Any) -> None:
+    class Older(t.fx.Tracer):  # type: ignore[misc,name-defined]
+        def create_proxy(
+            self, kind: Any, target: Any, args: Any, kwargs: Any, name: Any = None, type_expr: Any = None
+        ) -> Any:
+            return super().create_proxy(kind, target, args, kwargs, name, type_expr)
+
+    class Scaled(t.nn.Module):  # type: ignore[misc,name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = t.nn.Parameter(t.ones(3))
+
+        def forward(self, x: Any) -> Any:
+            return x * self.scale
+
+    graph = Older(param_shapes_constant=True).trace(Scaled())
+    assert [each.op for each in graph.nodes] == ["placeholder", "get_attr", "call_function", "output"]

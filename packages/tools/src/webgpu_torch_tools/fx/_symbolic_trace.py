@@ -190,7 +190,9 @@ class Tracer(TracerBase):
         return attr_val
 
     def _parameter_proxy(self, name: str, value: Tensor) -> Proxy:
-        if self.param_shapes_constant and isinstance(value, Parameter):
+        # Tracers that override the method may know no such argument.
+        takes = "proxy_factory_fn" in inspect.signature(self.create_proxy).parameters
+        if self.param_shapes_constant and isinstance(value, Parameter) and takes:
             return self.create_proxy(
                 "get_attr", name, (), {}, proxy_factory_fn=lambda node: ParameterProxy(self, node, name, value)
             )
