@@ -257,4 +257,4 @@ def compile(model: Any = None, **options: Any) -> Any:
     return CompiledFunction(model)
 
 
-__all__ = ["Call", "CompiledFunction", "compile", "record_call"]
+__all__ = ["Call", "CompiledFunction", "Conditions", "compile", "record_call"]

@@ -305,4 +305,4 @@ class Replay:
         return parameter
 
 
-__all__ = ["Part", "Recording", "Replay"]
+__all__ = ["Part", "Recording", "Replay", "Sources"]
