@@ -81,6 +81,15 @@ def test_steps(name: str, steps: list[str]) -> None:
     assert told[0] == told[1]
 
 
+def test_a_compiler_of_ones_own_is_not_called_and_a_warning_says_so() -> None:
+    def backend(module: Any, inputs: Any) -> Any:
+        raise AssertionError("it is called")
+
+    with pytest.warns(UserWarning, match="the backend backend is not called"):
+        doubled = webgpu_torch.compile(lambda x: x * 2, backend=backend)
+    assert doubled(webgpu_torch.ones(2)).tolist() == [2.0, 2.0]
+
+
 def test_results_and_gradients() -> None:
     module = webgpu_torch.nn.Sequential(webgpu_torch.nn.Linear(3, 4), webgpu_torch.nn.Tanh())
     compiled = webgpu_torch.compile(module)

@@ -20,7 +20,7 @@ from typing import Any
 
 from ..bounded import Bounded
 from ..ir.records import Record
-from ..notices import warn
+from ..notices import warn, warn_once
 from ..record.context import context
 from ..record.devices import MetaEngine, engines, flush
 from .guards import Description, Same, World, ambient
@@ -239,7 +239,7 @@ def compile(model: Any = None, **options: Any) -> Any:
     """Return a function whose operations are recorded on the first call and replayed afterwards; of a module, one around it.
 
     Options of :func:`torch.compile` (``mode``, ``fullgraph``, ``dynamic``, names of PyTorch's own as ``backend``) are accepted
-    and have no effect. A function that cannot be replayed runs as it is, with one warning that says why.
+    and have no effect; of a compiler of one's own as ``backend``, which is not called, a warning says so. A function that cannot be replayed runs as it is, with one warning that says why.
 
     Raises:
         TypeError: what is to be compiled cannot be called.
@@ -252,6 +252,10 @@ def compile(model: Any = None, **options: Any) -> Any:
         return lambda function: compile(function, **options)
     if hasattr(model, "_optimized"):
         return model._optimized(functools.partial(compile, **options))
+    if callable(backend):
+        warn_once(
+            f"torch.compile: the backend {getattr(backend, '__name__', backend)!s:.80} is not called; plans are recorded instead"
+        )
     if not callable(model):
         raise TypeError(f"A callable function is expected, but {type(model).__name__} is provided.")
     return CompiledFunction(model)
