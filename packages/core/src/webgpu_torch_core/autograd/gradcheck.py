@@ -10,6 +10,7 @@ from ..notices import warn
 from ..operations.complex.views import view_as_real
 from ..operations.creation.ranges import eye
 from ..operations.random.generator import Generator
+from ..record.devices import flush
 from ..record.grad_mode import enable_grad
 from ..tensors.kinds import strided
 from ..tensors.tensor import Tensor
@@ -346,6 +347,8 @@ def _analytical(output: Any, wanted: Sequence[Any], seeds: Tensor) -> list[Any]:
         for place, (each, like) in enumerate(zip(found, wanted, strict=True)):
             value = like.detach().new_zeros(like.shape) if each is None else each
             columns[place].append(_real(value).detach().reshape(-1).to(output.dtype))
+        # Two passes of the same seed are to be the same kernels, whatever was recorded before them: others may round otherwise.
+        flush()
     return [
         stack(column, 1) if column else output.detach().new_zeros((_real(like.detach()).numel(), 0))
         for column, like in zip(columns, wanted, strict=True)
