@@ -108,7 +108,7 @@ from .jit import wait as wait
 from .library import ops as ops
 from .nested import jagged as jagged
 from .sparse import hspmm as hspmm
-from .sparse import hspmm as hsmm
+from .sparse import hsmm as hsmm
 from .sparse import smm as smm
 from .sparse import sparse_bsc as sparse_bsc
 from .sparse import sparse_bsc_tensor as sparse_bsc_tensor

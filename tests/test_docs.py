@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from webgpu_torch_core import overrides
 from webgpu_torch_core.dispatch.registry import OPERATIONS
 from webgpu_torch_core.tensors.tensor import Tensor
 
@@ -44,6 +45,8 @@ def declarations() -> Iterator[None]:
     yield
     OPERATIONS.clear()
     OPERATIONS.update(operations)
+    # Classes that override have put properties in the place of the tensors' own.
+    overrides.forget_classes()
     for name in set(vars(Tensor)) - set(attributes):
         delattr(Tensor, name)
 

@@ -122,7 +122,7 @@ def test_stand_ins_are_what_they_stand_for(run_code: Callable[..., str]) -> None
     refused(torch.package.PackageImporter, "PackageImporter")
     refused(Mine, "PackageImporter")
     refused(Begun, "PackageExporter")
-    refused(torch.zeros(2).to_mkldnn, "torch.Tensor.to_mkldnn")
+    refused(torch.zeros(2).to_padded_tensor, "torch.Tensor.to_padded_tensor")
     refused(torch.ops.aten._cudnn_rnn.default, "_cudnn_rnn")
     """
     run_code(INSTALL + textwrap.dedent(code))

@@ -33,6 +33,8 @@ KNOWN = {
     "new": {"storage", "other", "size"}, "subtract": {"with 3 arguments by position: too many positional arguments"},
     # documented under a name that they do not take
     "matrix_rank": {"A"}, "pinv": {"A"},
+    # results that are sparse are new ones
+    "hspmm": {"out"}, "sspaddmm": {"out"},
     "save": {"with 6 arguments by position: too many positional arguments"},
 }  # fmt: skip
 

@@ -37,6 +37,7 @@ from .making import (
     to_sparse_csr,
 )
 from .older_names import TENSORS as _TENSORS
+from .older_names import hsmm as hsmm
 from .older_names import hspmm as hspmm
 from .older_names import smm as smm
 from .older_names import sspaddmm as sspaddmm

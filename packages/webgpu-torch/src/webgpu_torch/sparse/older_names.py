@@ -21,11 +21,16 @@ def hspmm(mat1: SparseTensor, mat2: Tensor) -> SparseTensor:
     return sparse_coo_tensor(rows[None], (mat1 @ mat2)[rows], (mat1.shape[0], mat2.shape[1]), is_coalesced=True)
 
 
-def smm(input: SparseTensor, mat: Tensor) -> SparseTensor:
-    """Return ``input @ mat`` of a sparse matrix ``[m, k]`` and a dense one ``[k, n]`` as a sparse matrix ``[m, n]``."""
-    rows = hspmm(input, mat)
-    values, width = rows.values(), mat.shape[1]
-    columns = torch.arange(width, device=mat.device).repeat(values.shape[0])
+def hsmm(input: SparseTensor, mat2: Tensor) -> SparseTensor:
+    """Return what :func:`hspmm` does, ``input @ mat2`` of matrices ``[m, k]`` and ``[k, n]``."""
+    return hspmm(input, mat2)
+
+
+def smm(input: SparseTensor, mat2: Tensor) -> SparseTensor:
+    """Return ``input @ mat2`` of a sparse matrix ``[m, k]`` and a dense one ``[k, n]`` as a sparse matrix ``[m, n]``."""
+    rows = hspmm(input, mat2)
+    values, width = rows.values(), mat2.shape[1]
+    columns = torch.arange(width, device=mat2.device).repeat(values.shape[0])
     places = torch.stack([rows.indices()[0].repeat_interleave(width), columns])
     return sparse_coo_tensor(places, values.flatten(), rows.shape)
 
