@@ -87,33 +87,10 @@ class Buffer(Tensor, metaclass=_BufferType):
 
 
 #: what may be asked of a tensor that has no size yet
-_WITHOUT_SIZE = frozenset(
-    (
-        "__hash__",
-        "__deepcopy__",
-        "__reduce_ex__",
-        "size",
-        "copy_",
-        "is_complex",
-        "is_floating_point",
-        "half",
-        "float",
-        "double",
-    )
-    + (
-        "char",
-        "short",
-        "int",
-        "long",
-        "cuda",
-        "cpu",
-        "to",
-        "get_device",
-        "requires_grad_",
-        "_make_subclass",
-        "share_memory_",
-    )
-)
+_WITHOUT_SIZE = frozenset((
+    "__hash__", "__deepcopy__", "__reduce_ex__", "size", "copy_", "is_complex", "is_floating_point", "half", "float", "double",
+    "char", "short", "int", "long", "cuda", "cpu", "to", "get_device", "requires_grad_", "_make_subclass", "share_memory_",
+))  # fmt: skip
 
 
 class UninitializedTensorMixin(Tensor):

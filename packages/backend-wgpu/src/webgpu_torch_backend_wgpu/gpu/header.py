@@ -276,19 +276,25 @@ class HeaderGpu(Gpu):
         from concurrent.futures import wait
 
         left = wait(waiting, _PATIENCE).not_done
+        if not left or self.lost is not None:
+            return
+        if self._awake is None:
+            self._awake = self._made_awake()
         while left and self.lost is None:
-            if self._awake is None:
-                layout = self.layout(("storage",))
-                pipeline = self._pipeline(PipelineRequest("awake", _AWAKE, layout, True))
-                if isinstance(pipeline, GpuError):
-                    raise pipeline
-                handle = self._keep(pipeline, self.lib.wgpuComputePipelineRelease)
-                group = self.group(layout, [(self.buffer(256), 0, 256)])
-                self._awake = self.record([DISPATCH, handle, group, _AWAKE_WORKGROUPS, 1, 1])
             self.submit(self._awake)
             # What comes after the compilation waits for one of these, not for a queue of them.
             self.wait()
             left = wait(left, 0).not_done
+
+    def _made_awake(self) -> int:
+        """Return what is submitted for a card that would have nothing to do."""
+        layout = self.layout(("storage",))
+        pipeline = self._pipeline(PipelineRequest("awake", _AWAKE, layout, True))
+        if isinstance(pipeline, GpuError):
+            raise pipeline
+        handle = self._keep(pipeline, self.lib.wgpuComputePipelineRelease)
+        group = self.group(layout, [(self.buffer(256), 0, 256)])
+        return self.record([DISPATCH, handle, group, _AWAKE_WORKGROUPS, 1, 1])
 
     def _pipeline(self, request: PipelineRequest) -> Any:
         before = self.reports.take()

@@ -425,6 +425,13 @@ def fused_multiply_add(left: float, right: float, addend: float) -> float:
     return high + odd
 
 
+def halves(value: float) -> tuple[float, float]:
+    """Return two numbers of half the bits whose sum is a double (Dekker's splitting)."""
+    scaled = value * 134217729.0
+    high = scaled - (scaled - value)
+    return high, value - high
+
+
 def _two_sum(a: float, b: float) -> tuple[float, float]:
     total = a + b
     shadow = total - a
@@ -436,7 +443,5 @@ def _product_error(a: float, b: float, product: float) -> float:
         scale_a, scale_b = math.frexp(a), math.frexp(b)
         error = _product_error(scale_a[0], scale_b[0], scale_a[0] * scale_b[0])
         return math.ldexp(error, scale_a[1] + scale_b[1])
-    split_a, split_b = a * 134217729.0, b * 134217729.0
-    high_a, high_b = split_a - (split_a - a), split_b - (split_b - b)
-    low_a, low_b = a - high_a, b - high_b
+    (high_a, low_a), (high_b, low_b) = halves(a), halves(b)
     return ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b

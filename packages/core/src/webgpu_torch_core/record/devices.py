@@ -123,6 +123,7 @@ def engine_for(place: device) -> Any:
         return context.engines[place.type]
     key = (place.type, place.index or 0)
     found = _engines.get(key)
+    # As :func:`is_lost`, without a call for each operation.
     if found is None or (found.device.lost is not None and found.device.reopens):
         with _engine_lock:
             found = _engines.get(key)

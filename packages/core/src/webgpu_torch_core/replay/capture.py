@@ -239,7 +239,8 @@ def compile(model: Any = None, **options: Any) -> Any:
     """Return a function whose operations are recorded on the first call and replayed afterwards; of a module, one around it.
 
     Options of :func:`torch.compile` (``mode``, ``fullgraph``, ``dynamic``, names of PyTorch's own as ``backend``) are accepted
-    and have no effect; of a compiler of one's own as ``backend``, which is not called, a warning says so. A function that cannot be replayed runs as it is, with one warning that says why.
+    and have no effect; of a compiler of one's own as ``backend``, which is not called, a warning says so. A function that cannot
+    be replayed runs as it is, with one warning that says why.
 
     Raises:
         TypeError: what is to be compiled cannot be called.

@@ -201,12 +201,18 @@ def _check_inverse(parametrization: Module, value: Tensor, present: Tensor, name
         return
     if not isinstance(original, Tensor):
         raise ValueError(f"parametrization.right_inverse must return a tensor. Got: {type(original).__name__}")
+    refusal = f"The tensor returned by parametrization.right_inverse must have the same {{what}} as module.{name}"
+    _require_alike(present, original, name, refusal, "returned {what}")
+
+
+def _require_alike(present: Tensor, other: Tensor, name: str, refusal: str, shown: str) -> None:
+    """Raise a ValueError where a tensor has another type or shape than a module's; ``{what}`` in the texts is which."""
     for what in ("dtype", "shape"):
-        wanted, found = getattr(present, what), getattr(original, what)
+        wanted, found = getattr(present, what), getattr(other, what)
         if wanted != found:
             raise ValueError(
-                f"The tensor returned by parametrization.right_inverse must have the same {what} as module.{name}, unless the "
-                f"`unsafe` flag is enabled.\nmodule.{name}.{what}: {wanted}\nreturned {what}: {found}"
+                f"{refusal.replace('{what}', what)}, unless the `unsafe` flag is enabled.\nmodule.{name}.{what}: {wanted}\n"
+                f"{shown.replace('{what}', what)}: {found}"
             )
 
 
@@ -233,14 +239,8 @@ def register_parametrization(
             changed = parametrization(present)
             if not isinstance(changed, Tensor):
                 raise ValueError(f"A parametrization must return a tensor. Got {type(changed).__name__}.")
-            for what in ("dtype", "shape"):
-                before, after = getattr(present, what), getattr(changed, what)
-                if before != after:
-                    raise ValueError(
-                        f"Registering a parametrization may not change the {what} of the tensor, unless the `unsafe` flag is "
-                        f"enabled.\nmodule.{tensor_name}.{what}: {before}\n"
-                        f"parametrization(module.{tensor_name}).{what}: {after}"
-                    )
+            refusal = "Registering a parametrization may not change the {what} of the tensor"
+            _require_alike(present, changed, tensor_name, refusal, f"parametrization(module.{tensor_name}).{{what}}")
             _check_inverse(parametrization, changed, present, tensor_name)
         module.parametrizations[tensor_name].append(parametrization)
         module.parametrizations[tensor_name].unsafe |= unsafe

@@ -14,7 +14,7 @@ from ...ir.host_bytes import check_number
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout
 from ...ir.scalar import fused_multiply_add
-from ...ir.scalar_math import convert
+from ...ir.scalar_math import convert, halves
 from ...record.devices import device, engine_for
 from ...tensors.tensor import Tensor
 from ..common import as_leaf, kernel_cache, record_on, require_layout
@@ -156,13 +156,6 @@ def _along(start: Expression, number: Expression, step: tuple[Expression, Expres
     return ir.cast(ir.cast(total + low, float32), kind)
 
 
-def _halves(value: float) -> tuple[float, float]:
-    """Return two numbers of half the bits whose sum is a double."""
-    scaled = value * 134217729.0
-    high = scaled - (scaled - value)
-    return (high, value - high) if math.isfinite(high) else (value, 0.0)
-
-
 def _range(count: int, start: float, step: float, kind: dtype, place: device) -> Tensor:
     engine, layouts = engine_for(place), (contiguous_layout((count,)),)
     if kind.category != 2 or float64 not in engine.device.dtypes or _is_exact(count, start, step, kind):
@@ -172,7 +165,9 @@ def _range(count: int, start: float, step: float, kind: dtype, place: device) ->
     start, step = float(start), float(step)
     if kind.itemsize < 4:
         start, step = convert(start, float32), convert(step, float32)
-    return record_on(engine, place, vector_range_kernel(count, kind), (), (start, *_halves(step)), layouts)
+    high, low = halves(step)
+    parts = (high, low) if math.isfinite(high) else (step, 0.0)
+    return record_on(engine, place, vector_range_kernel(count, kind), (), (start, *parts), layouts)
 
 
 def _is_exact(count: int, start: float, step: float, kind: dtype) -> bool:

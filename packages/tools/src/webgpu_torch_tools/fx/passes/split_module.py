@@ -43,10 +43,8 @@ class _Partition:
         return GraphModule(root, graph)
 
 
-def _partitioned(
-    graph: Graph, split_callback: Callable[[Node], object]
-) -> tuple[list[_Partition], dict[Node, _Partition]]:
-    """Return the pieces, in the order in which they are met, and the piece of each node."""
+def _partitioned(graph: Graph, split_callback: Callable[[Node], object]) -> list[_Partition]:
+    """Return the pieces, in the order in which they are met."""
     pieces: dict[str, _Partition] = {}
     place: dict[Node, _Partition] = {}
     for node in graph.nodes:
@@ -66,7 +64,7 @@ def _partitioned(
                 here.inputs[given] = None
                 if there is not None:
                     here.before[there.name] = None
-    return list(pieces.values()), place
+    return list(pieces.values())
 
 
 def _ordered(pieces: list[_Partition]) -> list[_Partition]:
@@ -102,14 +100,13 @@ def split_module(
         RuntimeError: two pieces need each other.
     """
     del keep_original_order, keep_original_input_name
-    pieces, _ = _partitioned(m.graph, split_callback)
     graph, made, state = Graph(), dict[Node, Node](), dict[str, Any]()
     for node in m.graph.nodes:
         if node.op in ("placeholder", "get_attr"):
             made[node] = graph.node_copy(node, made.__getitem__)
             if node.op == "get_attr":
                 state[str(node.target)] = operator.attrgetter(str(node.target))(m)
-    for each in _ordered(pieces):
+    for each in _ordered(_partitioned(m.graph, split_callback)):
         state[each.name] = each.module(root_m, qualname_map, keep_original_node_name)
         called = graph.call_module(each.name, tuple(made[given] for given in each.inputs))
         if len(each.outputs) == 1:
