@@ -255,7 +255,7 @@ def tensor_pickle(offset, shape, strides, storage=STORAGE):
         (tensor_pickle(0, (2, 2), (1,)), "cannot have strides"),
         (tensor_pickle(0, (2,), (1,), STORAGE.replace(b"0aX", b"0bX").replace(b"\0\0\0a", b"\0\0\0b")), "missing"),
         (tensor_pickle(0, (2,), (1,), STORAGE.replace(b"K\x02", b"K\x03")), "do not make its 8 bytes"),
-        (tensor_pickle(0, (2,), (1,), STORAGE.replace(b"Float", b"QUInt8")), "QUInt8Storage"),
+        (tensor_pickle(0, (2,), (1,), STORAGE.replace(b"Float", b"QUInt4x2")), "QUInt4x2Storage"),
     ],
 )
 def test_malformed_pickles(tmp_path, data, message):

@@ -85,6 +85,9 @@ from .ir.dtypes import int16 as int16
 from .ir.dtypes import int32 as int32
 from .ir.dtypes import int64 as int64
 from .ir.dtypes import promote_types as promote_types
+from .ir.dtypes import qint8 as qint8
+from .ir.dtypes import qint32 as qint32
+from .ir.dtypes import quint8 as quint8
 from .ir.dtypes import uint8 as uint8
 from .ir.dtypes import uint16 as uint16
 from .ir.dtypes import uint32 as uint32
@@ -130,6 +133,12 @@ from .tensors.memory_formats import contiguous_format as contiguous_format
 from .tensors.memory_formats import memory_format as memory_format
 from .tensors.memory_formats import preserve_format as preserve_format
 from .tensors.printing import set_printoptions as set_printoptions
+from .tensors.quantization_schemes import per_channel_affine as per_channel_affine
+from .tensors.quantization_schemes import per_channel_affine_float_qparams as per_channel_affine_float_qparams
+from .tensors.quantization_schemes import per_channel_symmetric as per_channel_symmetric
+from .tensors.quantization_schemes import per_tensor_affine as per_tensor_affine
+from .tensors.quantization_schemes import per_tensor_symmetric as per_tensor_symmetric
+from .tensors.quantization_schemes import qscheme as qscheme
 from .tensors.tensor import Size as Size
 from .tensors.tensor import Tensor as Tensor
 

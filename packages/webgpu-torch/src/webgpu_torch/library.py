@@ -11,9 +11,14 @@ from webgpu_torch_core import Tensor, is_autocast_enabled
 from webgpu_torch_core.autograd import Function
 
 from ._ops.implementations import operation as _operation
+from ._parts import part
 
 #: Keys under which PyTorch looks for an operation's function, whatever the device of its arguments.
 _COMPOSED = ("CompositeExplicitAutograd", "CompositeImplicitAutograd", "CompositeExplicitAutogradNonFunctional")
+
+
+#: namespaces whose operations are another distribution's, loaded when one is first asked for: its module, and the extra it is in
+_BROUGHT = {"quantized": ("webgpu_torch_tools._quantized.operations", "tools")}
 
 
 class CustomOpDef:
@@ -250,6 +255,8 @@ class Namespace:
             if found is None:
                 raise AttributeError(f"'torch.ops.aten' has no operation '{name}'")
             return found
+        if self._path in _BROUGHT:
+            part(*_BROUGHT[self._path])
         if f"{self._path}::{name}" not in _operations:
             raise AttributeError(f"'torch.ops.{self._path}' has no operation '{name}'")
         return _operations[f"{self._path}::{name}"]

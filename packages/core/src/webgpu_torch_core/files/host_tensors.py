@@ -21,7 +21,8 @@ STORAGE_DTYPES = {
     "DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage": "float16", "BFloat16Storage": "bfloat16",
     "LongStorage": "int64", "IntStorage": "int32", "ShortStorage": "int16", "CharStorage": "int8",
     "ByteStorage": "uint8", "BoolStorage": "bool", "ComplexFloatStorage": "complex64",
-    "ComplexDoubleStorage": "complex128", "UntypedStorage": "uint8",
+    "ComplexDoubleStorage": "complex128", "QInt8Storage": "qint8", "QUInt8Storage": "quint8", "QInt32Storage": "qint32",
+    "UntypedStorage": "uint8",
 }  # fmt: skip
 #: what files call storages, by the names of their elements' types
 STORAGE_NAMES = {name: storage for storage, name in STORAGE_DTYPES.items() if storage != "UntypedStorage"}

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 from webgpu_torch_core.files.host_tensors import brief
 from webgpu_torch_core.files.permissions import BLOCKED_MODULES, by_path, give_state, is_added
 from webgpu_torch_core.files.pickle_objects import REBUILDERS
-from webgpu_torch_core.ir.dtypes import ALL_DTYPES, dtype
+from webgpu_torch_core.ir.dtypes import ALL_DTYPES, QUANTIZED, dtype
+from webgpu_torch_core.tensors.quantization_schemes import SCHEMES
 
 
 class CheckpointError(UnpicklingError, ValueError):
@@ -27,7 +28,9 @@ class InvalidTensorError(CheckpointError, RuntimeError):
     """A file of ``torch.save`` describes a tensor that cannot be: also the RuntimeError that making it raises."""
 
 
-DTYPES = {f"torch.{each.name}": each for each in ALL_DTYPES}
+#: what files name that stands for itself: element types, and how integers stand for numbers
+PLAIN: dict[str, object] = {f"torch.{each.name}": each for each in (*ALL_DTYPES, *QUANTIZED)}
+PLAIN |= {repr(each): each for each in SCHEMES}
 # What a name may be without being called: a storage's type, and the types of a tensor's subclass.
 _TYPE_MODULES = ("torch", "torch.storage")
 _TYPES = ("torch.Tensor", "torch.nn.parameter.Parameter")
@@ -59,7 +62,7 @@ class Global:
 def is_known(module: str, name: str) -> bool:
     """Return whether every file may mention a name."""
     path = f"{module}.{name}"
-    if path in DTYPES or path in _CALLABLES or path in _TYPES or path in REBUILDERS:
+    if path in PLAIN or path in _CALLABLES or path in _TYPES or path in REBUILDERS:
         return True
     return module in _TYPE_MODULES and name.endswith("Storage")
 
@@ -169,8 +172,8 @@ class PickleMachine:
     def _find(self, module: str, name: str) -> None:
         module = "builtins" if module == "__builtin__" else module
         value = Global(module, name)
-        if value.path in DTYPES:
-            self._push(DTYPES[value.path])
+        if value.path in PLAIN:
+            self._push(PLAIN[value.path])
         elif is_known(module, name):
             self._push(value)
         elif module in BLOCKED_MODULES:

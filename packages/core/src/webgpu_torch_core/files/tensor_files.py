@@ -7,7 +7,7 @@ import os
 from typing import Any
 
 from .. import files
-from ..ir.dtypes import dtype, uint8
+from ..ir.dtypes import QUANTIZED, dtype, uint8
 from ..ir.layouts import layout
 from ..operations.creation.copy_protocols import rebuild_without_storage
 from ..operations.creation.factories import from_bytes
@@ -73,11 +73,18 @@ def save(
         )
     storages: dict[tuple[int, int], HostStorage] = {}
     kinds: dict[int, dtype] = {}
+    quantized: dict[int, HostStorage] = {}
+
+    def quantized_storage(integers: HostStorage, kind: dtype) -> HostStorage:
+        return quantized.setdefault(id(integers), HostStorage(kind, integers.data))
 
     def describe(value: Any) -> HostTensor | HostStorage | None:
         if isinstance(value, TypedStorage):
-            described = describe(value.untyped().as_elements(value.dtype))
-            return described.storage if isinstance(described, HostTensor) else described
+            plain = value.dtype.stored if value.dtype in QUANTIZED else value.dtype
+            described = describe(value.untyped().as_elements(plain))
+            if not isinstance(described, HostTensor):
+                return described
+            return described.storage if plain is value.dtype else quantized_storage(described.storage, value.dtype)
         if isinstance(value, UntypedStorage):
             return HostStorage(uint8, value.host_bytes(), typed=False)
         if not isinstance(value, Tensor) or value.is_meta or type(value).__reduce_ex__ is not Tensor.__reduce_ex__:
@@ -153,16 +160,16 @@ def load(
     storages: dict[int, Any] = {}
 
     def make(host: HostTensor) -> Tensor:
-        key = id(host.storage)
+        key, kind = id(host.storage), host.dtype.stored if host.dtype in QUANTIZED else host.dtype
         found = storages.get(key)
         if found is None:
             data = memoryview(host.storage.data).cast("B")  # type: ignore[arg-type]
             place = _wanted_place(data, host.storage.location, map_location)
-            flat = from_bytes(data, (len(data) // host.dtype.itemsize,), host.dtype, place)
+            flat = from_bytes(data, (len(data) // kind.itemsize,), kind, place)
             found = storages[key] = (flat, host.storage)
         base = found[0]
         view = layout(tuple(host.shape), tuple(host.strides), host.storage_offset)
-        result = Tensor._from_storage(base._storage, view, host.dtype, base.device)
+        result = Tensor._from_storage(base._storage, view, kind, base.device)
         result = result.conj() if host.conjugated else result
         result = result.neg() if host.negated else result
         if host.is_parameter:

@@ -12,7 +12,7 @@ import sys
 from importlib import import_module
 from types import ModuleType
 
-from .pickle_machine import DTYPES, Builder, Global, is_known
+from .pickle_machine import PLAIN, Builder, Global, is_known
 from .pickle_objects import HOMES
 
 #: what files name that has a plain meaning in Python
@@ -49,8 +49,8 @@ def read_trusted(data: memoryview, builder: Builder, pickle_module: ModuleType |
         def find_class(self, module: str, name: str) -> object:
             module = "builtins" if module == "__builtin__" else module
             path = f"{module}.{name}"
-            if path in DTYPES:
-                return DTYPES[path]
+            if path in PLAIN:
+                return PLAIN[path]
             if is_known(module, name) and module not in _PLAIN_MODULES and path not in _PLAIN_NAMES:
                 return _Rebuilder(module, name, builder)
             if module == "torch" or module.startswith("torch."):

@@ -78,7 +78,8 @@ class dtype:
 _TITLES = {
     "float32": "Float", "float64": "Double", "float16": "Half", "int64": "Long", "int32": "Int", "int16": "Short",
     "int8": "Char", "bfloat16": "BFloat16", "uint8": "Byte", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
-    "complex64": "ComplexFloat", "complex128": "ComplexDouble", "complex32": "ComplexHalf",
+    "complex64": "ComplexFloat", "complex128": "ComplexDouble", "complex32": "ComplexHalf", "qint8": "QInt8", "quint8": "QUInt8",
+    "qint32": "QInt32",
 }  # fmt: skip
 FLOAT_MAXIMUM = {
     "float16": 65504.0,
@@ -131,6 +132,14 @@ for _each in FLOAT8:
 float8_e8m0fnu = dtype(20, "float8_e8m0fnu", 1, 2, "")
 float4_e2m1fn_x2 = dtype(21, "float4_e2m1fn_x2", 1, 2, "")
 
+# Types of numbers that a scale and a zero point make of integers, which are what tensors of them hold.
+qint8 = dtype(22, "qint8", 1, 1, "")
+quint8 = dtype(23, "quint8", 1, 1, "")
+qint32 = dtype(24, "qint32", 4, 1, "")
+QUANTIZED = (qint8, quint8, qint32)
+for _each, _integers in zip(QUANTIZED, (int8, uint8, int32), strict=True):
+    _each.stored, _each.minimum, _each.maximum = _integers, _integers.minimum, _integers.maximum
+
 #: what buffers hold: complex tensors are pairs of these, 8-bit floats are bits in uint8
 STORED_DTYPES = (
     bool_, uint8, int8, int16, int32, int64, float16, bfloat16, float32, float64, uint16, uint32, uint64,
@@ -138,7 +147,7 @@ STORED_DTYPES = (
 #: unsigned types that PyTorch promotes with no other integers
 UNPROMOTED = (uint16, uint32, uint64)
 ALL_DTYPES = (*STORED_DTYPES, *FLOAT8, complex32, complex64, complex128)
-BY_NAME = {each.name: each for each in ALL_DTYPES} | {
+BY_NAME = {each.name: each for each in (*ALL_DTYPES, *QUANTIZED)} | {
     "half": float16, "float": float32, "double": float64, "int": int32, "long": int64, "short": int16,
 }  # fmt: skip
 

@@ -178,6 +178,71 @@ class TensorKinds:
         """
         self._of_another_layout("row_indices", "column compressed")
 
+    def dequantize(self) -> Tensor:
+        """Return the numbers as float32."""
+        return self.float()  # type: ignore[attr-defined]
+
+    def int_repr(self) -> NoReturn:
+        """Refuse: only quantised tensors hold integers that stand for numbers.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        self._not_quantized("int_repr")
+
+    def qscheme(self) -> NoReturn:
+        """Refuse: only quantised tensors have a way in which integers stand for numbers.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        self._not_quantized("qscheme")
+
+    def q_scale(self) -> NoReturn:
+        """Refuse: only quantised tensors have a scale.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        self._not_quantized("q_scale")
+
+    def q_zero_point(self) -> NoReturn:
+        """Refuse: only quantised tensors have a zero point.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        self._not_quantized("q_zero_point")
+
+    def q_per_channel_scales(self) -> NoReturn:
+        """Refuse: only quantised tensors have scales, one for each position of a dimension.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        self._not_quantized("q_per_channel_scales")
+
+    def q_per_channel_zero_points(self) -> NoReturn:
+        """Refuse: only quantised tensors have zero points, one for each position of a dimension.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        self._not_quantized("q_per_channel_zero_points")
+
+    def q_per_channel_axis(self) -> NoReturn:
+        """Refuse: only quantised tensors have a dimension for each of whose positions there is a scale.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        self._not_quantized("q_per_channel_axis")
+
+    def _not_quantized(self, asked: str) -> NoReturn:
+        raise NotImplementedError(
+            f"{asked}() is for quantized tensors, not for one of {self.dtype}: torch.quantize_per_tensor makes one"
+        )
+
     def _of_another_layout(self, asked: str, wanted: str) -> NoReturn:
         names = {"sparse_coo": "Sparse", "strided": "Strided"}
         own = str(self.layout).removeprefix("torch.")

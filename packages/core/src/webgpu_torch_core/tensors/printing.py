@@ -238,6 +238,12 @@ def format_tensor(
     return _join(prefix + body, suffixes, len(prefix), options.linewidth)
 
 
+def format_with(values: Sequence[float], dtype: dtype, shape: Sequence[int], suffixes: list[str]) -> str:
+    """Return the text of a tensor of which a class tells itself what follows its elements."""
+    body = _Printer(values, tuple(shape), dtype, PRINT_OPTIONS).text(len("tensor(")) if values else "[]"
+    return _join("tensor(" + body, suffixes, len("tensor("), PRINT_OPTIONS.linewidth)
+
+
 def _join(text: str, suffixes: list[str], indent: int, linewidth: int) -> str:
     """Return ``text`` with its suffixes, on a new line where they do not fit, and the closing parenthesis."""
     # PyTorch's count for the last line: where there is only one line, two more than its length.
