@@ -11,7 +11,7 @@ from webgpu_torch_core import Tensor, is_autocast_enabled
 from webgpu_torch_core.autograd import Function
 
 from ._ops.implementations import operation as _operation
-from ._parts import part
+from ._parts import part as _part
 
 #: Keys under which PyTorch looks for an operation's function, whatever the device of its arguments.
 _COMPOSED = ("CompositeExplicitAutograd", "CompositeImplicitAutograd", "CompositeExplicitAutogradNonFunctional")
@@ -256,7 +256,7 @@ class Namespace:
                 raise AttributeError(f"'torch.ops.aten' has no operation '{name}'")
             return found
         if self._path in _BROUGHT:
-            part(*_BROUGHT[self._path])
+            _part(*_BROUGHT[self._path])
         if f"{self._path}::{name}" not in _operations:
             raise AttributeError(f"'torch.ops.{self._path}' has no operation '{name}'")
         return _operations[f"{self._path}::{name}"]
