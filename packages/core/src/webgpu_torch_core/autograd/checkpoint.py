@@ -6,22 +6,19 @@ Chen, Xu, Zhang, Guestrin, "Training Deep Nets with Sublinear Memory Cost" (2016
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from ..notices import warn
 from ..operations.random.generator import default_generator
 from ..record.devices import canonical_device
 from ..record.grad_mode import enable_grad, no_grad, recording
-from ..record.node import AccumulateGrad, Node, running
-from ..record.node import _sequence as sequence
+from ..record.node import running
 from ..tensors.tensor import Tensor
-from .engine import Pass, backward
+from .engine import backward
 from .function import Function
-
-
-class CheckpointError(RuntimeError):
-    """The recomputed part is not what ran forward."""
+from .recomputing import CheckpointError as CheckpointError
+from .recomputing import Frame, casting_as_now, defaults
 
 
 def noop_context_fn() -> tuple[Any, Any]:
@@ -41,15 +38,15 @@ def checkpoint(
         use_reentrant: True runs a backward pass inside the backward pass, which needs an argument that requires a gradient
             and does not allow :func:`torch.autograd.grad`; False has no such limits.
         context_fn: returns two context managers, for the forward call and for its repetition.
-        determinism_check: ``"default"`` compares the shapes and types of the results, ``"none"`` does not.
+        determinism_check: ``"default"`` compares the shapes and types of what is saved for backward, ``"none"`` does not.
         preserve_rng_state: (in ``kwargs``) False lets the repetition draw other random numbers.
-        debug, early_stop: accepted; nothing is computed that is not needed.
+        debug: tell where tensors were saved if the repetition saves others.
+        early_stop: end the repetition when all that was saved is there again; :func:`set_checkpoint_early_stop` goes before it.
 
     Raises:
         ValueError: arguments that do not go together.
-        CheckpointError: the repetition returned something else (in the backward pass).
+        CheckpointError: the repetition saves something else, or a tensor is asked for twice (in the backward pass).
     """
-    del debug, early_stop
     if use_reentrant is None:
         warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
@@ -62,12 +59,13 @@ def checkpoint(
     if use_reentrant:
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-        if context_fn is not noop_context_fn:
+        if context_fn is not noop_context_fn or debug is not False:
             raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
         check_backward_validity(args)
         return CheckpointFunction.apply(function, preserve, *args)
-    segment = Segment(function, args, kwargs, preserve, determinism_check == "default", *context_fn())
-    return segment.forward()
+    stop = early_stop if defaults.early_stop is None else defaults.early_stop
+    told = debug if defaults.debug is None else defaults.debug
+    return _checkpointed(function, args, kwargs, preserve, context_fn(), determinism_check == "default", stop, told)
 
 
 def check_backward_validity(inputs: Any) -> None:
@@ -111,89 +109,27 @@ def tensors_in(value: Any, found: list[Any] | None = None) -> list[Any]:
     return found
 
 
-class Segment:
-    """One call that is computed twice.
+def _checkpointed(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], preserve: bool,
+    contexts: Sequence[contextlib.AbstractContextManager[object]], check: bool, early_stop: bool, debug: bool,
+) -> object:  # fmt: skip
+    """Return a function's result; what it saves for backward is computed again when it is needed."""
+    first, again = contexts
+    if not recording.enabled:
+        with first:
+            return function(*args, **kwargs)
+    random = RandomState(tensors_in([args, kwargs])) if preserve else None
+    casting = casting_as_now()
+    names = tuple(kwargs)
 
-    The first time a graph is recorded only to see what it leads to, and dropped. One node stands for it, with an edge to
-    everything outside that the call used: arguments, and also what the function reached by itself, such as parameters.
-    """
+    def repeat(*given: object) -> None:
+        named = dict(zip(names, given[len(given) - len(names) :], strict=True))
+        with random.again() if random is not None else contextlib.nullcontext(), casting(), again:
+            function(*given[: len(given) - len(names)], **named)
 
-    def __init__(
-        self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], preserve: bool, check: bool, first: Any,
-        again: Any,
-    ) -> None:  # fmt: skip
-        self.function, self.args, self.kwargs = function, args, kwargs
-        self.first, self.again, self.check = first, again, check
-        self.random = RandomState(tensors_in([args, kwargs])) if preserve else None
-        self.places: list[int] = []
-        self.templates: list[Any] = []
-        self.wanted: dict[Any, int] = {}
-
-    def forward(self) -> Any:
-        """Return the function's result."""
-        if not recording.enabled:
-            with self.first:
-                return self.function(*self.args, **self.kwargs)
-        start = next(sequence)
-        with self.first:
-            result = self.function(*self.args, **self.kwargs)
-        outputs = tensors_in(result)
-        made = [each for each in outputs if each._grad_fn is not None and each.grad_fn.sequence > start]
-        self.places = [number for number, each in enumerate(outputs) if any(each is other for other in made)]
-        self.templates = [(each.shape, each.dtype, each.device) for each in made]
-        if not made:
-            return result
-        for node, number in _outside([each._gradient_edge() for each in made], start):
-            self.wanted.setdefault((node, number), len(self.wanted))
-        node = Node(made[0].grad_fn.name(), tuple(self.wanted), self.backward, len(made))
-        for number, each in enumerate(made):
-            # A view would keep what it looks at, and with it the graph.
-            each._base = None
-            each._set_gradient(node, number)
-        return result
-
-    def backward(self, *gradients: Any) -> list[Any]:
-        """Compute the segment again and send gradients through it."""
-        create_graph = recording.enabled
-        with self.random.again() if self.random is not None else contextlib.nullcontext(), self.again, enable_grad():
-            start = next(sequence)
-            outputs = tensors_in(self.function(*self.args, **self.kwargs))
-        made = [outputs[number] for number in self.places if number < len(outputs)]
-        self._compare(made)
-        roots = [
-            (each._gradient_edge(), gradient)
-            for each, gradient in zip(made, gradients, strict=False)
-            if gradient is not None and each.requires_grad
-        ]
-        inner = Pass(roots, self.wanted, create_graph, create_graph)
-        inner.floor = start
-        found = inner.run()
-        return [found.get(number) for number in range(len(self.wanted))]
-
-    def _compare(self, made: list[Any]) -> None:
-        if not self.check:
-            return
-        templates = [(each.shape, each.dtype, each.device) for each in made]
-        if templates != self.templates:
-            raise CheckpointError(
-                "torch.utils.checkpoint: Recomputed values for the following tensors have different metadata than during the "
-                f"forward pass.\nsaved metadata: {self.templates}\nrecomputed metadata: {templates}"
-            )
-
-
-def _outside(edges: list[tuple[Node, int]], start: int) -> list[tuple[Node, int]]:
-    """Return the edges that lead out of the part of the graph recorded since a number was drawn."""
-    found: list[tuple[Node, int]] = []
-    inside = set()
-    stack = list(edges)
-    while stack:
-        node, number = stack.pop()
-        if isinstance(node, AccumulateGrad) or node.sequence < start:
-            found.append((node, number))
-        elif node not in inside:
-            inside.add(node)
-            stack.extend(edge for edge in node.edges if edge is not None)
-    return found
+    frame = Frame(repeat, (*args, *kwargs.values()), check, early_stop, debug)
+    with frame.recording(), first:
+        return function(*args, **kwargs)
 
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from ..operations.in_place.writing import converted
 from ..operations.reduction.reductions import sum_to_size
 from ..record.grad_mode import recording
 from ..record.node import FREED, Gradients, Node
-from ..tensors.saved_tensors import SavedResult, SavedTensor
+from ..tensors.saved_tensors import SavedNothing, SavedResult, SavedTensor
 from ..tensors.tensor import Tensor
 from .forward_ad import tangents_of, unpacking, with_tangent, written_tangent
 from .tangent_checks import check_constants, check_views
@@ -81,7 +81,7 @@ class FunctionContext:
         """What was saved, as it is kept: hooks may be registered on each."""
         if self._freed:
             raise RuntimeError(FREED)
-        return self._saved or ()
+        return tuple(SavedNothing() if each is None else each for each in self._saved or ())
 
     @property
     def saved_variables(self) -> tuple[Tensor | None, ...]:
@@ -197,7 +197,7 @@ class FunctionNode(Node):
         shape, dtype, device = given
         if self.edges[number] is None:
             return None
-        if gradient._layout.shape != shape:
+        if gradient.shape != shape:
             gradient = self._reduced(number, gradient, shape)
         if gradient.device != device:
             raise RuntimeError(
@@ -207,7 +207,7 @@ class FunctionNode(Node):
         return converted(gradient, dtype)
 
     def _reduced(self, number: int, gradient: Any, shape: tuple[int, ...]) -> Any:
-        own = gradient._layout.shape
+        own = gradient.shape
         padded = (1,) * (len(own) - len(shape)) + shape
         fits = len(own) >= len(shape) and all(size in (1, other) for size, other in zip(padded, own, strict=True))
         if not fits:

@@ -3,23 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..dispatch.registry import OPERATIONS
 from ..notices import warn
-from ..operations.complex.views import view_as_real
-from ..operations.creation.ranges import eye
-from ..operations.random.generator import Generator
-from ..record.devices import flush
 from ..record.grad_mode import enable_grad
 from ..tensors.kinds import strided
 from ..tensors.tensor import Tensor
-from .engine import Pass, grad, stack
-from .forward_ad import dual_level, make_dual, unpack_dual
+from .engine import grad, stack
+from .gradient_checks import (
+    GradcheckError,
+    check_undefined,
+    check_zero_cotangents,
+    check_zero_tangents,
+    close,
+)
+from .jacobians import (
+    Input,
+    analytical_jacobians,
+    as_real,
+    as_tuple,
+    differentiable,
+    forward_rows,
+    get_analytical_jacobian,
+    get_numerical_jacobian,
+    moved_part,
+    numerical_jacobians,
+    units,
+    with_all_values,
+)
 
 
-class GradcheckError(RuntimeError):
-    """A gradient that is not what finite differences say."""
+class Checked(NamedTuple):
+    """What a call of :func:`gradcheck` checks, and how exactly."""
+
+    func: Callable[..., Any]
+    inputs: tuple[Input, ...]
+    floating: list[int]
+    eps: float
+    atol: float
+    rtol: float
+    apart: float
+    fast: bool
 
 
 def gradcheck(
@@ -46,7 +71,8 @@ def gradcheck(
             these differ: a pass or two instead of one for each element.
         check_forward_ad: check what forward-mode differentiation gives, too.
         check_backward_ad: check what the backward pass gives.
-        check_batched_grad, check_batched_forward_grad, masked: accepted.
+        check_batched_grad, check_batched_forward_grad: accepted.
+        masked: a sparse input is differentiated by the values that it has; by all of its elements unless True.
 
     Raises:
         GradcheckError: the gradients differ.
@@ -54,28 +80,33 @@ def gradcheck(
         ValueError: no input requires a gradient, or an output is not dense.
         RuntimeError: an input has a dimension of stride 0.
     """
-    del check_batched_grad, check_batched_forward_grad, masked
+    del check_batched_grad, check_batched_forward_grad
     if not check_forward_ad and not check_backward_ad:
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
-    given = _tuple(inputs)
+    given = as_tuple(inputs)
     _check_inputs(given, check_forward_ad)
-    probe = _tuple(func(*given))
+    if not masked:
+        given = tuple(map(with_all_values, given))
+    probe = as_tuple(func(*given))
     _check_outputs(probe)
-    floating = [number for number, each in enumerate(probe) if _is_tensor(each) and each.dtype.category >= 2]
+    floating = [number for number, each in enumerate(probe) if isinstance(each, Tensor) and each.dtype.category >= 2]
 
     def run(fast: bool) -> None:
-        wanted = _differentiable(given)
-        directions = [_units(_real(each.detach()), fast) for each in wanted]
+        checked = Checked(func, given, floating, eps, atol, rtol, nondet_tol, fast)
+        directions = [units(moved_part(each), fast) for each in differentiable(given)]
         numerical = [
-            _numerical(func, given, each, floating, eps, along) for each, along in zip(wanted, directions, strict=True)
+            numerical_jacobians(func, given, each, floating, eps, along)
+            for each, along in zip(differentiable(given), directions, strict=True)
         ]
-        if check_backward_ad:
-            tolerances = (atol, rtol, nondet_tol)
-            _check(
-                func, given, floating, numerical, directions, fast, tolerances, check_undefined_grad, check_grad_dtypes
-            )
+        outputs = _check_backward(checked, numerical, directions) if check_backward_ad else []
         if check_forward_ad:
-            _check_forward(func, given, floating, numerical, directions, atol, rtol)
+            _check_forward(checked, numerical, directions)
+            if check_undefined_grad:
+                check_zero_tangents(func, given)
+        if outputs:
+            check_zero_cotangents(outputs, differentiable(given), check_grad_dtypes)
+            if check_undefined_grad:
+                check_undefined(outputs, differentiable(given))
 
     try:
         try:
@@ -107,7 +138,7 @@ def gradgradcheck(
         gen_non_contig_grad_outputs: let the random ones lie in memory with gaps.
         eps, atol, rtol, raise_exception, nondet_tol, check_undefined_grad, check_grad_dtypes: as for :func:`gradcheck`.
         fast_mode: as for :func:`gradcheck`.
-        check_batched_grad, masked: accepted.
+        check_batched_grad, masked: as for :func:`gradcheck`.
         check_fwd_over_rev: differentiate the gradients in forward mode, too.
         check_rev_over_rev: differentiate the gradients by the backward pass.
 
@@ -119,22 +150,24 @@ def gradgradcheck(
         raise AssertionError("Expected at least one of check_fwd_over_rev or check_rev_over_rev to be True")
     if check_undefined_grad and not check_rev_over_rev:
         raise AssertionError("Setting check_undefined_grad=True requires check_rev_over_rev to be True")
-    given = _tuple(inputs)
+    given = as_tuple(inputs)
     if grad_outputs is None:
-        outputs = _differentiable(_tuple(func(*given)))
+        outputs = differentiable(as_tuple(func(*given)))
         seeds = tuple(_random(each, gen_non_contig_grad_outputs) for each in outputs)
     else:
-        seeds = _tuple(grad_outputs)
-    wanted = [number for number, each in enumerate(given) if _is_tensor(each) and each.requires_grad]
+        seeds = as_tuple(grad_outputs)
+    wanted = [number for number, each in enumerate(given) if isinstance(each, Tensor) and each.requires_grad]
 
-    def slopes(*arguments: Any) -> tuple[Any, ...]:
+    def slopes(*arguments: Input) -> tuple[Input, ...]:
         values, cotangents = arguments[: len(given)], arguments[len(given) :]
         with enable_grad():
             values = tuple(
-                each if not _is_tensor(each) or number not in wanted or each.requires_grad else each.requires_grad_()
+                each
+                if not isinstance(each, Tensor) or number not in wanted or each.requires_grad
+                else each.requires_grad_()
                 for number, each in enumerate(values)
             )
-            outputs = _differentiable(_tuple(func(*values)))
+            outputs = differentiable(as_tuple(func(*values)))
             targets = [values[number] for number in wanted]
             found = grad(outputs, targets, cotangents, create_graph=True, allow_unused=True)
         return tuple(each for each in found if each is not None)
@@ -146,26 +179,14 @@ def gradgradcheck(
     )  # fmt: skip
 
 
-def _random(output: Any, gaps: bool) -> Any:
+def _random(output: Tensor, gaps: bool) -> Tensor:
     shape = (*output.shape, 2) if gaps else tuple(output.shape)
     made = OPERATIONS["rand"].function(shape, dtype=output.dtype, device=output.device)
     return (made[..., 0] if gaps else made).detach().requires_grad_()
 
 
-def _tuple(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if isinstance(value, tuple | list) else (value,)
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, Tensor)
-
-
-def _differentiable(values: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(each for each in values if _is_tensor(each) and each.requires_grad)
-
-
 def _check_outputs(outputs: Sequence[object]) -> None:
-    for each in _differentiable(outputs):
+    for each in differentiable(outputs):
         if each.is_mkldnn or each.layout is not strided:
             raise ValueError(
                 f"{'MKLDNN' if each.is_mkldnn else 'Sparse'} output is not supported at gradcheck yet. Please call "
@@ -173,20 +194,21 @@ def _check_outputs(outputs: Sequence[object]) -> None:
             )
 
 
-def _check_inputs(inputs: Sequence[Any], forward: bool) -> None:
+def _check_inputs(inputs: Sequence[object], forward: bool) -> None:
     found = False
     for number, each in enumerate(inputs):
-        if not _is_tensor(each) or not each.requires_grad:
+        if not isinstance(each, Tensor) or not each.requires_grad:
             continue
         found = True
-        if each.dtype.name != "float64":
+        if each.dtype.name not in ("float64", "complex128"):
             warn(
                 f"Input #{number} requires gradient and is not a double precision floating point or complex. This check will "
                 "likely fail if all the inputs are not of double precision floating point or complex. ",
             )
         if each.is_mkldnn and forward:
             raise ValueError("MKLDNN inputs are not support for forward AD gradcheck.")
-        if any(stride == 0 and size > 1 for stride, size in zip(each.stride(), each.shape, strict=True)):
+        strides = each.stride() if each.layout is strided else ()
+        if any(stride == 0 and size > 1 for stride, size in zip(strides, each.shape, strict=False)):
             raise RuntimeError(
                 f"The {number}th input has a dimension with stride 0. gradcheck only supports inputs that are non-overlapping "
                 "to be able to compute the numerical gradients correctly. You should call .contiguous on the input before "
@@ -198,190 +220,80 @@ def _check_inputs(inputs: Sequence[Any], forward: bool) -> None:
         )
 
 
-def _real(value: Any) -> Any:
-    """Return complex numbers as pairs of real ones."""
-    if value.dtype.is_complex:
-        return view_as_real(value)
-    return value
-
-
-def _units(like: Tensor, fast: bool) -> Tensor:
-    """Return directions to move a real tensor in, one a row: those of its elements, or one that is random and in all of them."""
-    if not fast:
-        return eye(like.numel(), dtype=like.dtype, device=like.device)
-    drawn = OPERATIONS["rand"].function((1, like.numel()), generator=Generator().manual_seed(0))
-    return (drawn / drawn.norm()).to(like.device, like.dtype)
-
-
-def _check_forward(
-    func: Callable[..., object], inputs: tuple[object, ...], floating: list[int], numerical: list[Sequence[Tensor]],
-    directions: Sequence[Tensor], atol: float, rtol: float,
-) -> None:  # fmt: skip
+def _check_forward(checked: Checked, numerical: Sequence[Sequence[Tensor]], directions: Sequence[Tensor]) -> None:
     """Check the Jacobians that forward mode gives, a row for each direction of an input."""
-    wanted = [(number, each) for number, each in enumerate(inputs) if isinstance(each, Tensor) and each.requires_grad]
-    for expected, along, (index, given) in zip(numerical, directions, wanted, strict=True):
-        like = given.detach()
-        rows: list[list[Tensor]] = [[] for _ in floating]
-        for each in along:
-            direction = like.new_zeros(like.shape)
-            _real(direction).copy_(each.reshape(_real(like).shape))
-            for row, tangent in zip(rows, _tangents(func, inputs, index, direction, floating), strict=True):
-                row.append(tangent)
-        for number, row, column in zip(floating, rows, expected, strict=True):
-            found = stack(row) if row else like.new_zeros((0, 0))
-            if not _close(found, column, atol * along.sum(1, keepdim=True), rtol):
+    inputs = checked.inputs
+    wanted = [number for number, each in enumerate(inputs) if isinstance(each, Tensor) and each.requires_grad]
+    for expected, along, index in zip(numerical, directions, wanted, strict=True):
+        rows = forward_rows(checked.func, inputs, index, along) or [[] for _ in checked.floating]
+        for number, row, column in zip(checked.floating, rows, expected, strict=True):
+            found = stack(row) if row else along.new_zeros((0, 0))
+            if not close(found, column, checked.atol * along.sum(1, keepdim=True), checked.rtol):
                 raise GradcheckError(
                     f"Jacobian computed with forward mode mismatch for output {number} with respect to input {index},\n"
                     f"numerical:{column}\nanalytical:{found}\n"
                 )
 
 
-def _tangents(
-    func: Callable[..., object], inputs: tuple[object, ...], index: int, direction: Tensor, floating: list[int]
+def _check_backward(
+    checked: Checked, numerical: Sequence[Sequence[Tensor]], directions: Sequence[Tensor]
 ) -> list[Tensor]:
-    """Return the tangents of the outputs, flat and real, for one tangent of one input."""
-    with dual_level():
-        values = list(inputs)
-        for number, each in enumerate(inputs):
-            if isinstance(each, Tensor):
-                plain = each.detach()
-                moved = direction if number == index else plain.new_zeros(plain.shape)
-                values[number] = make_dual(plain, moved) if each.requires_grad else plain
-        outputs = _tuple(func(*values))
-        pairs = [unpack_dual(outputs[number]) for number in floating]
-    return [
-        _real(primal.new_zeros(primal.shape) if tangent is None else tangent.to(primal.dtype)).detach().reshape(-1)
-        for primal, tangent in pairs
-    ]
-
-
-def _check(
-    func: Callable[..., Any], inputs: tuple[Any, ...], floating: list[int], numerical: list[Any], directions: Sequence[Tensor],
-    fast: bool, tolerances: tuple[float, float, float], undefined: bool, types: bool,
-) -> None:  # fmt: skip
-    wanted, (atol, rtol, apart) = _differentiable(inputs), tolerances
+    """Check the Jacobians that the backward pass gives, and return the outputs that have gradients."""
+    wanted = differentiable(checked.inputs)
     # The differences moved the inputs: only now a graph may save them.
-    outputs = _tuple(func(*inputs))
-    places = [number for number, each in enumerate(outputs) if _is_tensor(each) and each.requires_grad]
-    if not places:
-        if any(bool((column != 0).any()) for columns in numerical for column in columns):
-            raise GradcheckError("Numerical gradient for function expected to be zero")
-        return
-    for number, column in ((number, floating.index(number)) for number in places):
-        output = _real(outputs[number])
-        seeds = _units(output.detach(), fast)
-        first, again = _analytical(output, wanted, seeds), _analytical(output, wanted, seeds)
+    outputs = as_tuple(checked.func(*checked.inputs))
+    places = [number for number, each in enumerate(outputs) if isinstance(each, Tensor) and each.requires_grad]
+    if not places and any(bool((column != 0).any()) for columns in numerical for column in columns):
+        raise GradcheckError("Numerical gradient for function expected to be zero")
+    for number in places:
+        output, column = as_real(outputs[number]), checked.floating.index(number)
+        seeds = units(output.detach(), checked.fast)
+        first, again = (analytical_jacobians(output, wanted, seeds) for _ in range(2))
         for index, (one, other) in enumerate(zip(first, again, strict=True)):
-            found, expected, scale = one, numerical[index][column], 1.0
-            if fast:
-                along = directions[index].to(one.dtype)
-                found, expected, scale = along @ one, expected @ seeds.t(), float(along.sum() * seeds.sum())
-            if not _close(found, expected, atol * scale, rtol):
-                raise GradcheckError(
-                    f"Jacobian mismatch for output {number} with respect to input {_place(inputs, wanted[index])},\n"
-                    f"numerical:{expected}\nanalytical:{found}\n"
+            where = f"output {number} with respect to input {_place(checked.inputs, wanted[index])}"
+            expected = numerical[index][column]
+            if checked.fast:
+                _check_products(
+                    checked,
+                    where,
+                    directions[index].to(one.dtype) @ one,
+                    expected @ seeds.t(),
+                    directions[index],
+                    seeds,
                 )
-            if not bool(((one - other).abs() <= apart).all()):
+            else:
+                _check_jacobian(checked, where, one, expected, outputs[number].dtype.is_complex)
+            if not bool(((one - other).abs() <= checked.apart).all()):
                 raise GradcheckError(
                     "Backward is not reentrant, i.e., running backward with same input and grad_output multiple times gives "
                     "different values, although analytical gradient matches numerical gradient. The tolerance for "
-                    f"nondeterminism was {apart}."
+                    f"nondeterminism was {checked.apart}."
                 )
-    tracked = [outputs[number] for number in places]
-    _check_zero_cotangents(tracked, wanted, types)
-    if undefined:
-        _check_undefined(tracked, wanted)
+    return [outputs[number] for number in places]
 
 
-def _place(inputs: Sequence[Any], wanted: Any) -> int:
+def _check_products(
+    checked: Checked, where: str, found: Tensor, expected: Tensor, along: Tensor, seeds: Tensor
+) -> None:
+    if not close(found, expected, checked.atol * float(along.sum() * seeds.sum()), checked.rtol):
+        raise GradcheckError(f"Jacobian mismatch for {where},\nnumerical:{expected}\nanalytical:{found}\n")
+
+
+def _check_jacobian(checked: Checked, where: str, found: Tensor, expected: Tensor, is_complex: bool) -> None:
+    """Compare Jacobians ``[elements of the input, elements of the output]``; of complex outputs the parts one after the other."""
+    if not is_complex or found.shape != expected.shape:
+        parts = [("", slice(None))]
+    else:
+        start = "While considering the {} part of complex outputs only, "
+        parts = [(start.format("imaginary"), slice(1, None, 2)), (start.format("real"), slice(0, None, 2))]
+    for words, columns in parts:
+        mine, theirs = (each[..., columns] if words else each for each in (found, expected))
+        if not close(mine, theirs, checked.atol, checked.rtol):
+            raise GradcheckError(f"{words}Jacobian mismatch for {where},\nnumerical:{theirs}\nanalytical:{mine}\n")
+
+
+def _place(inputs: Sequence[object], wanted: object) -> int:
     return next(number for number, each in enumerate(inputs) if each is wanted)
 
 
-def _close(actual: Any, expected: Any, atol: Any, rtol: float) -> bool:
-    if not actual.numel() and not expected.numel():
-        return True
-    if actual.shape != expected.shape:
-        return False
-    return bool(((actual - expected).abs() <= atol + rtol * expected.abs()).all())
-
-
-def _numerical(
-    func: Callable[..., Any], inputs: tuple[Any, ...], wanted: Any, floating: list[int], eps: float, directions: Tensor
-) -> Any:
-    """Return, for every floating-point output, its Jacobian by one input: directions of the input × elements of the output."""
-
-    # In place, so that functions which reach their inputs by another way are moved, too. They run as they always do: what they
-    # ask of gradients has the answers that it has elsewhere.
-    alias = _real(wanted.detach())
-    before = alias.clone()
-    rows: list[list[Any]] = [[] for _ in floating]
-    for direction in directions:
-        sides = []
-        for step in (eps, -eps):
-            alias.copy_(before + step * direction.reshape(alias.shape))
-            results = _tuple(func(*inputs))
-            sides.append([_real(results[number].detach()).clone().reshape(-1) for number in floating])
-        alias.copy_(before)
-        for place, (after, prior) in enumerate(zip(*sides, strict=True)):
-            _require_alike(after, prior)
-            rows[place].append((after - prior) / (2 * eps))
-    return [stack(row) if row else wanted.detach().new_zeros((0, 0)) for row in rows]
-
-
-def _require_alike(one: Tensor, other: Tensor) -> None:
-    """Raise PyTorch's error where a function's outputs at two places are not of one shape and type."""
-    for what, same in (("shape", one.shape == other.shape), ("dtype", one.dtype is other.dtype)):
-        if not same:
-            raise AssertionError(
-                f"Expected `func` to return outputs with the same {what} when inputs are perturbed on index 0, but got:\n"
-                f" tensors of {one.shape}, {one.dtype} and {other.shape}, {other.dtype}."
-            )
-
-
-def _analytical(output: Any, wanted: Sequence[Any], seeds: Tensor) -> list[Any]:
-    """Return the Jacobians of an output by the inputs, as the backward pass gives them: a column for each of its seeds."""
-
-    columns: list[list[Any]] = [[] for _ in wanted]
-    for seed in seeds:
-        found = grad(output, wanted, seed.reshape(output.shape), retain_graph=True, allow_unused=True)
-        for place, (each, like) in enumerate(zip(found, wanted, strict=True)):
-            value = like.detach().new_zeros(like.shape) if each is None else each
-            columns[place].append(_real(value).detach().reshape(-1).to(output.dtype))
-        # Two passes of the same seed are to be the same kernels, whatever was recorded before them: others may round otherwise.
-        flush()
-    return [
-        stack(column, 1) if column else output.detach().new_zeros((_real(like.detach()).numel(), 0))
-        for column, like in zip(columns, wanted, strict=True)
-    ]
-
-
-def _check_zero_cotangents(outputs: Sequence[Any], wanted: Sequence[Any], types: bool) -> None:
-    """Check that gradients are linear in the cotangent: of nothing comes nothing."""
-    zeros = [each.detach().new_zeros(each.shape) for each in outputs]
-    for number, each in enumerate(grad(outputs, wanted, zeros, retain_graph=True, allow_unused=True)):
-        if each is None:
-            continue
-        if bool((each != 0).any()):
-            raise GradcheckError("backward not multiplied by grad_output")
-        if types and each.dtype is not wanted[number].dtype:
-            raise GradcheckError(f"grad is of type {each.dtype}, but the input has type {wanted[number].dtype}")
-
-
-def _check_undefined(outputs: Sequence[Any], wanted: Sequence[Any]) -> None:
-    """Check that backward takes outputs that have no gradient."""
-    edges = [each._gradient_edge() for each in outputs]
-    numbers = {each._gradient_edge(): number for number, each in enumerate(wanted)}
-    zeros = [each.detach().new_zeros(each.shape) for each in outputs]
-    missing = [set(range(len(edges)))]
-    if len(edges) > 1:
-        missing += [{number} for number in range(len(edges))]
-    for without in missing:
-        roots = [
-            (edge, None if number in without else zero)
-            for number, (edge, zero) in enumerate(zip(edges, zeros, strict=True))
-        ]
-        found = Pass(roots, numbers, False, True).run()
-        if any(bool((each != 0).any()) for each in found.values()):
-            raise GradcheckError(
-                "Expected all input grads to be undefined or zero when all output grads are undefined or zero."
-            )
+__all__ = ["GradcheckError", "get_analytical_jacobian", "get_numerical_jacobian", "gradcheck", "gradgradcheck"]

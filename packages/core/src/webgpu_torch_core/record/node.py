@@ -204,7 +204,7 @@ class Node:
                         raise RuntimeError(FREED)
                     kept = getattr(self.backward, "named", lambda _: None)(name.removeprefix(prefix))
                     if kept is not None:
-                        return kept if raw else kept.unpack()
+                        return kept if raw else kept.unpack(self) if name.endswith("_result") else kept.unpack()
             raise AttributeError(f"'{self.title}' object has no attribute '{name}'")
 
     def __repr__(self) -> str:

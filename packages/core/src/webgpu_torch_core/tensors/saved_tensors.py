@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, running
 from ..record.tape import Value
 from .kinds import TensorKinds
-from .storage import storage_numbers
+from .storage import Storage, storage_numbers
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
 
 #: why hooks of what is saved are refused, the innermost last
 disabled: list[str] = []
@@ -19,7 +22,7 @@ disabled: list[str] = []
 class SavedTensor:
     """An input kept for backward, which notices later in-place changes."""
 
-    __slots__ = ("packed", "tensor", "version")
+    __slots__ = ("computed", "packed", "tensor", "version")
 
     def __init__(self, tensor: Any) -> None:
         storage = tensor._storage
@@ -30,24 +33,22 @@ class SavedTensor:
                 "it in autograd, or use `torch.no_grad()` instead of `torch.inference_mode()`."
             )
         self.version = storage.version
+        self.computed = tensor._grad_fn is not None
         self.tensor: Any = tensor
         self.packed: Any = None
         if recording.saved_hooks:
             self.packed = Packed(tensor.detach(), tensor._gradient_edge())
             self.tensor = None
 
-    def register_hooks(self, pack_hook: Callable[..., object], unpack_hook: Callable[..., object]) -> None:
-        """Keep ``pack_hook(tensor)`` from now on, of which ``unpack_hook`` makes the tensor again.
+    def register_hooks(self, *hooks: Callable[..., object]) -> None:
+        """Keep what the first of two hooks makes of the tensor from now on, of which the second one makes the tensor again.
 
         Raises:
-            TypeError: something is not callable.
+            TypeError: these are not two functions.
             RuntimeError: the tensor has hooks, or the first one changes it.
         """
-        if not callable(pack_hook) or not callable(unpack_hook):
-            raise TypeError("register_hooks(): incompatible function arguments: two functions are expected")
-        if self.packed is not None:
-            raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set")
-        self.packed = Packed(self.tensor.detach(), self.tensor._gradient_edge(), (pack_hook, unpack_hook))
+        _require_hooks(self.packed, hooks)
+        self.packed = Packed(self.tensor.detach(), self.tensor._gradient_edge(), hooks)
         self.tensor = None
 
     def unpack(self) -> Any:
@@ -61,9 +62,40 @@ class SavedTensor:
             return self.packed.unpack()
         if tensor._storage.version != self.version:
             raise _modified(tensor, _output_of(tensor._gradient_edge()), tensor._storage.version, self.version)
+        if self.computed and tensor._grad_fn is None:
+            raise RuntimeError(
+                "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_(). This is not supported, please "
+                "use out-of-place `.detach()` instead"
+            )
         if running.unpacked is not None:
             running.unpacked.append(tensor)
         return tensor
+
+
+class SavedNothing:
+    """What is kept where None was to be saved."""
+
+    __slots__ = ()
+
+    def register_hooks(self, *hooks: Callable[..., object]) -> None:
+        """Refuse hooks.
+
+        Raises:
+            TypeError: these are not two functions.
+            RuntimeError: always.
+        """
+        _require_hooks(None, hooks)
+        raise RuntimeError("Calling register_hooks on a saved tensor with value None is forbidden")
+
+    def unpack(self) -> None:
+        """Return None."""
+
+
+def _require_hooks(packed: object, hooks: Sequence[object]) -> None:
+    if len(hooks) != 2 or not all(map(callable, hooks)):
+        raise TypeError("register_hooks(): incompatible function arguments: two functions are expected")
+    if packed is not None:
+        raise RuntimeError("Calling register_hooks on a saved tensor whose hooks have already been set")
 
 
 class SavedResult:
@@ -105,7 +137,9 @@ class Packed:
 
     __slots__ = ("edge", "unpack_hook", "value")
 
-    def __init__(self, tensor: Any, edge: tuple[Node, int] | None, hooks: tuple[Any, Any] | None = None) -> None:
+    def __init__(
+        self, tensor: Any, edge: tuple[Node, int] | None, hooks: Sequence[Callable[..., Any]] | None = None
+    ) -> None:
         pack_hook, self.unpack_hook = hooks or recording.saved_hooks[-1]
         self.edge = edge
         version = tensor._storage.version
@@ -151,7 +185,9 @@ class SavedOperand:
         "layout",
         "packed",
         "result",
+        "result_layout",
         "result_version",
+        "shown",
         "storage",
         "title",
         "value",
@@ -168,6 +204,8 @@ class SavedOperand:
         # Weak: the result's memory must not live on for the sake of its version number.
         self.result = weakref.ref(result._storage)
         self.result_version = result._storage.version
+        self.result_layout = result._layout, result.dtype
+        self.shown: ShownResult | None = None
         self.packed: Any = None
         if recording.saved_hooks:
             self.packed = Packed(tensor.detach(), edge)
@@ -181,8 +219,8 @@ class SavedOperand:
             value.saved = True
         self.value = value
 
-    def unpack(self) -> Any:
-        """Return the operand as it was.
+    def require_result(self) -> Storage | None:
+        """Return the storage of the result, None if nobody has it any more.
 
         Raises:
             RuntimeError: the result was modified in place since.
@@ -191,20 +229,84 @@ class SavedOperand:
         if result is not None and result.version != self.result_version:
             where = f", which is output 0 of {short_name(self.title)},"
             raise _modified(self, where, result.version, self.result_version)
+        return result
+
+    def of_result(self) -> Tensor:
+        """Return a tensor of the shape and in the memory of the result, which somebody has."""
+        layout, kind = self.result_layout
+        return _tensor(self.result(), layout, kind, self.device)
+
+    def unpack(self) -> Any:
+        """Return the operand as it was.
+
+        Raises:
+            RuntimeError: the result was modified in place since.
+        """
+        self.require_result()
         if self.packed is not None:
             return self.packed.unpack()
-        # A circle: that module imports this one.
-        from .tensor import Storage, Tensor
-
         storage: Any = self.storage
         if storage.value is not self.value:
             storage = Storage.__new__(Storage)
             storage.value, storage.version, storage.number = self.value, 0, next(storage_numbers)
             storage.inference = False
-        tensor = Tensor._from_storage(storage, self.layout, self.dtype, self.device)
+        tensor = _tensor(storage, self.layout, self.dtype, self.device)
         if self.edge is not None:
             tensor._grad_fn, tensor._output_number = self.edge
         return tensor
+
+
+class ShownResult:
+    """The result that PyTorch's node would have kept in the place of an operand: taken from who has it, or computed again.
+
+    Args:
+        kept: the operand.
+        operation: what computes the result of it.
+    """
+
+    __slots__ = ("kept", "operation", "packed")
+
+    def __init__(self, kept: SavedOperand, operation: Callable[[Tensor], Tensor]) -> None:
+        self.kept, self.operation = kept, operation
+        self.packed: Any = None
+
+    def _result(self) -> Tensor:
+        kept = self.kept
+        if kept.require_result() is not None and kept.packed is None:
+            return kept.of_result()
+        saved, recording.enabled = recording.enabled, False
+        try:
+            return self.operation(kept.unpack().detach())
+        finally:
+            recording.enabled = saved
+
+    def register_hooks(self, *hooks: Callable[..., object]) -> None:
+        """Show what the second of two hooks makes of what the first one makes of the result, from now on.
+
+        Raises:
+            TypeError: these are not two functions.
+            RuntimeError: the tensor has hooks, or the first one changes it.
+        """
+        _require_hooks(self.packed, hooks)
+        self.packed = Packed(self._result(), None, hooks)
+
+    def unpack(self, node: Node | None = None) -> Tensor:
+        """Return the result, of any shape, of a node.
+
+        Raises:
+            RuntimeError: it was modified in place since it was saved.
+        """
+        tensor = self._result() if self.packed is None else self.packed.unpack()
+        if node is not None:
+            tensor._grad_fn, tensor._output_number = node, 0
+        return tensor
+
+
+def _tensor(*parts: Any) -> Any:
+    # A circle: that module imports this one.
+    from .tensor import Tensor
+
+    return Tensor._from_storage(*parts)
 
 
 def _output_of(edge: tuple[Node, int] | None) -> str:

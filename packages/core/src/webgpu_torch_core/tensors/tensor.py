@@ -339,7 +339,10 @@ class Tensor(TensorKinds, TensorMethods):
         hooks = self.__dict__.get("_post_accumulate_grad_hooks")
         if hooks:
             for hook in list(hooks.values()):
-                if hook(self) is not None:
+                returned = hook(self)
+                if returned is not None and not isinstance(returned, Tensor):
+                    raise TypeError(f"expected Variable, but hook returned '{type(returned).__name__}'")
+                if returned is not None:
                     raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
     def _set_gradient(self, node: Node | None, number: int = 0) -> None:

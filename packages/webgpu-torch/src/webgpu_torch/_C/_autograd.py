@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from webgpu_torch_core.tensors import saved_tensors
 
+_SAVED = saved_tensors.SavedTensor, saved_tensors.SavedResult, saved_tensors.SavedNothing, saved_tensors.ShownResult
+
 
 class _SavedTensorType(type):
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, saved_tensors.SavedTensor | saved_tensors.SavedResult)
+        return isinstance(instance, _SAVED)
 
 
 class SavedTensor(metaclass=_SavedTensorType):

@@ -14,6 +14,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core import layout as Layout
 from webgpu_torch_core.dispatch.overrides import PATHS, DisableTorchFunctionSubclass
+from webgpu_torch_core.record.node import RemovableHandle
 
 from .._holding import HoldingTensor
 from .layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
@@ -50,6 +51,19 @@ class AnySparse(HoldingTensor):
     def _picked(self, dense: Tensor) -> Tensor:
         """Return a dense tensor's elements at the places that have values here."""
         raise NotImplementedError
+
+    def register_hook(self, hook: Callable[[Answer], Answer]) -> RemovableHandle:
+        """Call ``hook(gradient)`` with the gradient, a sparse tensor of this one's places; what it returns replaces it."""
+
+        def of_values(gradient: Tensor | None) -> Tensor | None:
+            found = hook(None if gradient is None else self._as_gradient(gradient))
+            return None if found is None else self._as_cotangent(found)
+
+        return self._held.register_hook(of_values)
+
+    def retain_grad(self) -> None:
+        """Let the tensor have a gradient although it is the result of an operation."""
+        self._held.retain_grad()
 
     def numel(self) -> int:
         """Return the number of elements, zeros included."""

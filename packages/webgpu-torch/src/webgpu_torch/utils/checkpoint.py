@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.device_modules import device_module
@@ -14,6 +13,8 @@ from webgpu_torch_core.autograd.checkpoint import checkpoint as checkpoint
 from webgpu_torch_core.autograd.checkpoint import checkpoint_sequential as checkpoint_sequential
 from webgpu_torch_core.autograd.checkpoint import detach_variable as detach_variable
 from webgpu_torch_core.autograd.checkpoint import noop_context_fn as noop_context_fn
+from webgpu_torch_core.autograd.recomputing import set_checkpoint_debug_enabled as set_checkpoint_debug_enabled
+from webgpu_torch_core.autograd.recomputing import set_checkpoint_early_stop as set_checkpoint_early_stop
 from webgpu_torch_core.record.devices import is_accelerator
 
 from ._selective_checkpoint import CheckpointPolicy as CheckpointPolicy
@@ -33,6 +34,7 @@ __all__ = [
     "detach_variable",
     "get_device_states",
     "noop_context_fn",
+    "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
     "set_device_states",
 ]
@@ -69,10 +71,3 @@ def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, devic
     module = device_module(device_type or DefaultDeviceType.get_device_type())
     for number, state in zip(devices, states, strict=True):
         module.set_rng_state(state, number)
-
-
-@contextlib.contextmanager
-def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Change nothing for a while: a repetition computes what is needed and no more, whatever it is told."""
-    del enable
-    yield

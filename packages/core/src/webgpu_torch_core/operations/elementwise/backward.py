@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.dtypes import dtype, float32
 from ...ir.layouts import Shape
-from ...tensors.saved_tensors import SavedTensor
+from ...tensors.saved_tensors import SavedOperand, SavedTensor, ShownResult
 
 if TYPE_CHECKING:
     from ...tensors.tensor import Tensor
@@ -19,7 +19,7 @@ Gradient = tuple[int, "Elementwise | None", tuple[int, ...]]
 
 
 #: PyTorch's names of operands
-_OPERANDS = {"self": 0, "other": 1, "exponent": 1}
+_OPERANDS = {"self": 0, "result": 0, "other": 1, "exponent": 1}
 
 
 class Backward:
@@ -30,9 +30,10 @@ class Backward:
         kinds: the shape and the type of each operand, None for numbers.
         saved: the operands that the gradients need, by their numbers: kept tensors, or numbers.
         extras: the call's options.
+        operation: what was called, where PyTorch's node keeps the result.
     """
 
-    __slots__ = ("extras", "gradients", "kinds", "saved")
+    __slots__ = ("extras", "gradients", "kinds", "operation", "saved")
 
     def __init__(
         self,
@@ -40,20 +41,26 @@ class Backward:
         kinds: Sequence[tuple[Shape, dtype] | None],
         saved: dict[int, Any],
         extras: tuple[object, ...],
+        operation: Elementwise | None = None,
     ) -> None:
         self.gradients = gradients
         self.kinds = kinds
         self.saved = saved
         self.extras = extras
+        self.operation = operation
 
     @property
     def keeps_tensors(self) -> bool:
         """Whether there is anything that a second pass would miss."""
         return any(hasattr(each, "unpack") for each in self.saved.values())
 
-    def named(self, name: str) -> SavedTensor | None:
-        """Return an operand that was kept, by the name that PyTorch's nodes have for it; None if there is none."""
-        kept = self.saved.get(_OPERANDS.get(name, -1))
+    def named(self, name: str) -> SavedTensor | ShownResult | None:
+        """Return what was kept by the name that PyTorch's nodes have for it; None if there is nothing."""
+        kept, operation = self.saved.get(_OPERANDS.get(name, -1)), self.operation
+        if name == "result" and operation is not None and isinstance(kept, SavedOperand):
+            if kept.shown is None:
+                kept.shown = ShownResult(kept, lambda operand: operation.call((operand,), self.extras))
+            return kept.shown
         return kept if isinstance(kept, SavedTensor) else None
 
     def __call__(self, grad: Tensor) -> list[Tensor | None]:
@@ -61,7 +68,8 @@ class Backward:
         # A circle: that module imports element-wise operations.
         from ..reduction.reductions import sum_to_size
 
-        saved = self.saved
+        # Each once: what hooks have packed is not unpacked twice.
+        saved = {number: each.unpack() if hasattr(each, "unpack") else each for number, each in self.saved.items()}
         # Operands that the gradient does not need are not kept.
         parts: list[Any] = [None] * len(self.kinds)
         for index, operation, used in self.gradients:
@@ -70,10 +78,7 @@ class Backward:
             # A sum over broadcast dimensions rounds once, not once per term.
             part: Any = grad if same or kind.itemsize != 2 else grad.to(float32)  # type: ignore[attr-defined]
             if operation is not None:
-                values = [saved[each] for each in used]
-                part = operation.call(
-                    (part, *[each.unpack() if hasattr(each, "unpack") else each for each in values]), self.extras
-                )
+                part = operation.call((part, *[saved[each] for each in used]), self.extras)
             if part._layout.shape != shape:
                 part = sum_to_size(part, shape)
             parts[index] = part if part.dtype is kind else part.to(kind)

@@ -262,7 +262,8 @@ class Elementwise:
             for index in needed:
                 each = operands[index]
                 saved[index] = each._save() if isinstance(each, Tensor) else each
-        run_backward: Callable[..., Any] = Backward(gradients, found.kinds, saved, extras)
+        of_result = self if self.facts.saves_result else None
+        run_backward: Callable[..., Any] = Backward(gradients, found.kinds, saved, extras, of_result)
         for index, error in self.refused.items() if self.refused else ():
             # Of some PyTorch lacks the derivative only where the other operand is a number.
             beside_number = index == 1 and self.refused_beside_numbers and isinstance(operands[0], Tensor)

@@ -166,7 +166,8 @@ def rebase_gradient(target: Tensor, node: Node, number: int) -> None:
 
 def summed(first: Tensor, second: Tensor) -> Tensor:
     """Return the sum of two gradients of one shape, of which either may be sparse."""
-    return second + first if first.is_sparse and not second.is_sparse else first + second
+    # As in PyTorch: of sparse ones the later is first, and a dense one before a sparse one.
+    return second + first if first.is_sparse else first + second
 
 
 def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:

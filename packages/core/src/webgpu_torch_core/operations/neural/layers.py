@@ -9,7 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import dtype, float32, float64, int64
 from ...ir.layouts import wrap_dimension
 from ...ir.scalar_math import round_to_float32
-from ...record.grad_mode import no_grad
+from ...record.grad_mode import no_grad, recording
 from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.saved_tensors import SavedOperand
@@ -44,7 +44,8 @@ def _softmax(input: Tensor, dim: int) -> Tensor:
     if needs_gradient(input):
         kind = input.dtype
         saved = SavedOperand(input, input._gradient_edge(), result, "SoftmaxBackward0")
-        kept = result.detach() if kind.itemsize > 2 else None
+        # Hooks are to see all that is kept: with them the result is computed again.
+        kept = result.detach() if kind.itemsize > 2 and not recording.saved_hooks else None
 
         def run_backward(grad: Tensor) -> Any:
             # Recompute where the pass itself is differentiated, so that the gradient of the result is recorded too.
@@ -98,7 +99,7 @@ def _log_softmax(input: Tensor, dim: int) -> Tensor:
     if needs_gradient(input):
         kind = input.dtype
         saved = SavedOperand(input, input._gradient_edge(), result, "LogSoftmaxBackward0")
-        kept = result.detach() if kind.itemsize > 2 else None
+        kept = result.detach() if kind.itemsize > 2 and not recording.saved_hooks else None
 
         def run_backward(grad: Tensor) -> Any:
             source = saved.unpack()
@@ -172,11 +173,15 @@ def standardized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
     if not needs_gradient(input):
         return result
     # The result may be written into, as PyTorch's: what is kept is not reached by that.
-    saved, kept = input._save(), snapshot(normal)
+    saved = input._save()
+    # Hooks are to see all that is kept: with them these are computed again.
+    kept, scale = (None, None) if recording.saved_hooks else (snapshot(normal), scale)
 
     def run_backward(grad: Tensor) -> Any:
         input = saved.unpack()
         wide, factor, unit = _wide(grad), scale, kept
+        if unit is None:
+            unit, factor = standardize(_wide(input.detach()), dims, eps, True)
         if needs_gradient(input):
             again = _wide(input)
             middle = again - mean(again, dims, True)

@@ -37,6 +37,11 @@ class _Spread(NamedTuple):
     center: Tensor
     variance: Tensor
 
+    @property
+    def bare(self) -> _Spread:
+        """What gradients need of the call beside the input, which is saved for them."""
+        return self._replace(input=None, center=None, variance=None)
+
     def with_gradient(self, result: Tensor, title: str, slope: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """Return a result; ``slope`` gives the input's gradient from the result's and the input."""
         saved = self.input._save()
@@ -55,16 +60,20 @@ class _Spread(NamedTuple):
         return restore(grad, input._layout.shape, self.dims, self.keepdim) / float(self.size)
 
     def with_variance(self) -> Tensor:
-        return self.with_gradient(self.variance.to(self.input.dtype.to_real()), "VarBackward0", self.variance_gradient)
+        return self.with_gradient(
+            self.variance.to(self.input.dtype.to_real()), "VarBackward0", self.bare.variance_gradient
+        )
 
     def with_deviation(self) -> Tensor:
         """Return the standard deviation: where it is zero it has no gradient, rather than an infinite one."""
         result = sqrt(self.variance).to(self.input.dtype.to_real())
         kept = result._save_result() if needs_gradient(self.input) else None
 
+        bare = self.bare
+
         def slope(grad: Tensor, input: Tensor) -> Tensor:
             size: Tensor = kept.unpack()  # type: ignore[union-attr]
-            return self.variance_gradient((grad / (size * 2)).masked_fill(size == 0, 0), input)
+            return bare.variance_gradient((grad / (size * 2)).masked_fill(size == 0, 0), input)
 
         return self.with_gradient(result, "StdBackward0", slope)
 
@@ -80,7 +89,7 @@ class _Spread(NamedTuple):
         return _into(result, out)
 
     def with_center(self) -> Tensor:
-        return self.with_gradient(self.center.to(self.input.dtype), "MeanBackward1", self.center_gradient)
+        return self.with_gradient(self.center.to(self.input.dtype), "MeanBackward1", self.bare.center_gradient)
 
 
 def _widened(input: Tensor) -> Tensor:
