@@ -83,10 +83,32 @@ def _scaled(name: str) -> Callable[..., Tensors]:
     return apply
 
 
+def _packed(scalars: Operand, count: int) -> Operand:
+    """Return one factor for each tensor.
+
+    Raises:
+        RuntimeError: they are a tensor of another shape, or one that does not lie side by side.
+    """
+    if isinstance(scalars, Tensor):
+        if scalars.ndim != 1:
+            raise RuntimeError(f"Expected packed scalar Tensor to be of dimension 1. Got {scalars.ndim} instead.")
+        if not scalars.is_contiguous():
+            raise RuntimeError("Expected scalars to be contiguous.")
+        if len(scalars) != count:
+            raise RuntimeError(
+                f"Expected length of scalars to match input of length {count} but got {len(scalars)} instead."
+            )
+    return scalars
+
+
 def _ternary(name: str) -> Callable[..., Tensors]:
     method = getattr(Tensor, name)
 
-    def apply(self: Tensors, tensor1: Tensors, tensor2: Tensors, value: Operand = 1) -> Tensors:
+    def apply(
+        self: Tensors, tensor1: Tensors, tensor2: Tensors, value: Operand = 1, *, scalars: Operand | None = None
+    ) -> Tensors:
+        # Several factors go by another name.
+        value = value if scalars is None else _packed(scalars, len(self))
         values = _each(self, list(value.unbind(0)) if isinstance(value, Tensor) and value.ndim else value)
         made = [
             method(each, first, second, value=factor)

@@ -9,6 +9,8 @@ from types import ModuleType
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
+from .compiler import is_compiling as is_compiling
+
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
     """Return the elements of all tensors, one after the other, in one dimension."""

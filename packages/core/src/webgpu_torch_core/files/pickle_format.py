@@ -14,7 +14,7 @@ import pickletools
 import struct
 import zipfile
 from array import array
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from itertools import pairwise
 from pickle import UnpicklingError as UnpicklingError
@@ -454,6 +454,12 @@ def _ordered_dict(loader: _Loader, items: object = ()) -> object:
     return OrderedDict((check_key(key), value) for key, value in items)
 
 
+def _counter(loader: _Loader, counts: object = ()) -> object:
+    if not isinstance(counts, dict) or not all(type(each) is int for each in counts.values()):
+        raise CheckpointError(f"a Counter is made of a dict of integers, got {brief(counts)}")
+    return Counter(counts)
+
+
 def _set(loader: _Loader, items: object = ()) -> set[Any]:
     if not isinstance(items, (list, tuple)):
         raise CheckpointError(f"a set is made of a list, got {brief(items)}")
@@ -486,6 +492,7 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "torch.Size": _size,
     "torch.device": _device,
     "collections.OrderedDict": _ordered_dict,
+    "collections.Counter": _counter,
     "builtins.set": _set,
     "builtins.complex": _complex,
     "builtins.bytes": _bytes,

@@ -37,7 +37,7 @@ _TYPES = ("torch.Tensor", "torch.nn.parameter.Parameter")
 _CALLABLES = (
     "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_tensor_v3", "torch._utils._rebuild_parameter",
     "torch._utils._rebuild_parameter_with_state", "torch._tensor._rebuild_from_type_v2", "torch.Size", "torch.device",
-    "collections.OrderedDict", "builtins.set", "builtins.complex", "builtins.bytes", "_codecs.encode",
+    "collections.OrderedDict", "collections.Counter", "builtins.set", "builtins.complex", "builtins.bytes", "_codecs.encode",
 )  # fmt: skip
 
 

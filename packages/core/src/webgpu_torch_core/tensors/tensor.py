@@ -58,7 +58,7 @@ class Tensor(TensorKinds, TensorMethods):
         from ..operations.creation.factories import legacy_tensor
 
         made = legacy_tensor(*args, **kwargs)
-        return made if cls is Tensor else Tensor._make_subclass(cls, made)
+        return made if cls is made.__class__ is Tensor else Tensor._make_subclass(cls, made)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Accept PyTorch's legacy constructor arguments (handled in ``__new__``)."""

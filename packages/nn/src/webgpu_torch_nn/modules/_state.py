@@ -20,6 +20,10 @@ from webgpu_torch_nn.utils.hooks import RemovableHandle
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
+#: of every module by its name: a version, and what it adds
+Metadata = Mapping[str, Mapping[str, object]] | None
+
+
 class _IncompatibleKeys(namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
     """What ``load_state_dict`` returns."""
 
@@ -46,6 +50,30 @@ def _swap_in(current: Tensor, value: Tensor, assign: bool) -> None:
         else:
             loaded = Parameter(loaded, requires_grad=current.requires_grad)
     swap_tensors(current, loaded)
+
+
+def _load(
+    module: StateMixin, local_state: Mapping[str, object], prefix: str, metadata: Metadata, assign: bool, incompatible: _IncompatibleKeys,
+    error_msgs: list[str],
+) -> None:  # fmt: skip
+    """Load the values whose names begin with a prefix into a module and its children."""
+    local_metadata = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
+    if assign:
+        local_metadata["assign_to_params_buffers"] = True
+    module._load_from_state_dict(
+        local_state, prefix, local_metadata, True, incompatible.missing_keys, incompatible.unexpected_keys, error_msgs
+    )
+    for name, child in module._modules.items():
+        if child is not None:
+            child_prefix = f"{prefix}{name}."
+            child_state = {key: value for key, value in local_state.items() if key.startswith(child_prefix)}
+            _load(child, child_state, child_prefix, metadata, assign, incompatible, error_msgs)
+    for hook in module._load_state_dict_post_hooks.values():
+        if hook(module, incompatible) is not None:
+            raise AssertionError(
+                "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
+                "values, if incompatible_keys need to be modified, it should be done inplace."
+            )
 
 
 class StateMixin(ModuleAttributes):
@@ -255,26 +283,7 @@ class StateMixin(ModuleAttributes):
         if metadata is not None:
             copied._metadata = metadata
 
-        def load(module: Any, local_state: Mapping[str, Any], prefix: str) -> None:
-            local_metadata = {} if metadata is None else dict(metadata.get(prefix[:-1], {}))
-            if assign:
-                local_metadata["assign_to_params_buffers"] = True
-            module._load_from_state_dict(
-                local_state, prefix, local_metadata, True, missing_keys, unexpected_keys, error_msgs
-            )
-            for name, child in module._modules.items():
-                if child is not None:
-                    child_prefix = f"{prefix}{name}."
-                    load(child, {k: v for k, v in local_state.items() if k.startswith(child_prefix)}, child_prefix)
-            incompatible = _IncompatibleKeys(missing_keys, unexpected_keys)
-            for hook in module._load_state_dict_post_hooks.values():
-                if hook(module, incompatible) is not None:
-                    raise AssertionError(
-                        "Hooks registered with ``register_load_state_dict_post_hook`` are not expected to return new "
-                        "values, if incompatible_keys need to be modified, it should be done inplace."
-                    )
-
-        load(self, copied, "")
+        _load(self, copied, "", metadata, assign, _IncompatibleKeys(missing_keys, unexpected_keys), error_msgs)
         if strict:
             for what, keys in (("Unexpected", unexpected_keys), ("Missing", missing_keys)):
                 if keys:

@@ -20,7 +20,7 @@ class Adagrad(ParameterwiseOptimizer):
         initial_accumulator_value: what the sum starts with.
         maximize: climb instead of descending.
         foreach, fused: accepted and without effect; the engine fuses the update by itself.
-        differentiable: must be False.
+        differentiable: whether autograd goes through the step, for parameters that are not leaves.
 
     Raises:
         ValueError: an option is out of range.

@@ -26,7 +26,7 @@ class Adam(ParameterwiseOptimizer):
         foreach, fused, capturable: accepted and without effect; the engine fuses and captures the update by itself. In a
             function under ``torch.compile`` the step count, a learning rate that a schedule changes and the other numbers
             of the group take effect in replays too.
-        differentiable: must be False.
+        differentiable: whether autograd goes through the step, for parameters that are not leaves.
 
     Raises:
         ValueError: an option is out of range.
@@ -50,7 +50,7 @@ class Adam(ParameterwiseOptimizer):
     ) -> None:
         defaults = options(
             lr=lr,
-            betas=tuple(to_scalar(beta) for beta in betas),
+            betas=betas if differentiable else tuple(to_scalar(beta) for beta in betas),
             eps=eps,
             weight_decay=weight_decay,
             amsgrad=amsgrad,
@@ -95,7 +95,9 @@ def _descend(
     mean_square.mul_(kept)
     mean_square.add_(grad * grad * square_rate)
     if largest is not None:
-        largest.copy_(torch.maximum(largest, mean_square))
+        # Autograd saves what is compared.
+        before = largest.clone() if torch.is_grad_enabled() else largest
+        largest.copy_(torch.maximum(before, mean_square))
     denominator = ((mean_square if largest is None else largest).sqrt() / scale).add_(eps)
     values.add_(mean / denominator * step)
 

@@ -7,7 +7,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.optimizer import real_view
+from webgpu_torch_nn.optim.optimizer import real_view, to_scalar
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
 
 
@@ -21,7 +21,7 @@ class ASGD(ParameterwiseOptimizer):
         weight_decay: adds ``weight_decay * p`` to the gradient.
         maximize: climb instead of descending.
         foreach, capturable: accepted and without effect; the engine fuses and captures the update by itself.
-        differentiable: must be False.
+        differentiable: whether autograd goes through the step, for parameters that are not leaves.
 
     Raises:
         ValueError: an option is out of range.
@@ -54,7 +54,7 @@ class ASGD(ParameterwiseOptimizer):
         super().__init__(params, defaults)
 
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        return {"step": 0.0, "eta": rate(group), "mu": 1.0, "ax": torch.zeros_like(parameter)}
+        return {"step": 0.0, "eta": to_scalar(group["lr"]), "mu": 1.0, "ax": torch.zeros_like(parameter)}
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
         state = self._state_of(parameter, group)

@@ -28,7 +28,7 @@ class NAdam(ParameterwiseOptimizer):
             ``lr * weight_decay`` instead.
         maximize: climb instead of descending.
         foreach, capturable: accepted and without effect; the engine fuses and captures the update by itself.
-        differentiable: must be False.
+        differentiable: whether autograd goes through the step, for parameters that are not leaves.
 
     Raises:
         ValueError: an option is out of range.

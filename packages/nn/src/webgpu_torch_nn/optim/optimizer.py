@@ -406,7 +406,7 @@ class Optimizer:
         for parameter in params:
             if not isinstance(parameter, Tensor):
                 raise TypeError("optimizer can only optimize Tensors, but one of the params is " + typename(parameter))
-            if not (parameter.is_leaf or parameter.retains_grad):
+            if not (parameter.is_leaf or parameter.retains_grad or self.defaults.get("differentiable")):
                 raise ValueError("can't optimize a non-leaf Tensor")
             duplicated |= id(parameter) in seen
             seen.add(id(parameter))

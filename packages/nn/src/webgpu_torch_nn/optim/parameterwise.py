@@ -34,15 +34,23 @@ class ParameterwiseOptimizer(Optimizer):
             RuntimeError: a gradient is sparse, and there is no such rule.
         """
         loss = self._evaluate(closure)
-        with torch.no_grad():
+        # Autograd goes through the step itself where that is asked for.
+        with torch.set_grad_enabled(bool(self.defaults.get("differentiable", False))):
             for group in self.param_groups:
                 for parameter in group["params"]:
                     if parameter.grad is None:
                         continue
                     if parameter.grad.is_sparse and not self.takes_sparse:
                         self._refuse_sparse()
+                    if group.get("differentiable"):
+                        self._renew(parameter)
                     self._update(parameter, numbers(group))
         return loss
+
+    def _renew(self, parameter: Tensor) -> None:
+        """Put copies in place of a parameter's state: what autograd saved in the step before stays as it was."""
+        state = self.state.get(parameter, {})
+        state.update({name: value.clone() for name, value in state.items() if isinstance(value, Tensor)})
 
     def _refuse_sparse(self) -> NoReturn:
         raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
@@ -68,7 +76,7 @@ def options(**given: Any) -> dict[str, Any]:
     """Return an optimiser's default options, checked as far as they are common.
 
     Raises:
-        ValueError: the learning rate, eps, a beta or another option is out of range, or ``differentiable`` is True.
+        ValueError: the learning rate, eps, a beta or another option is out of range.
     """
     lr = given["lr"]
     if isinstance(lr, Tensor) and lr.numel() != 1:
@@ -83,8 +91,6 @@ def options(**given: Any) -> dict[str, Any]:
             raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
     if not given.get("weight_decay", 0) >= 0.0:
         raise ValueError(f"Invalid weight_decay value: {given['weight_decay']}")
-    if given.get("differentiable"):
-        raise ValueError("differentiable=True is not supported: the step runs outside autograd")
     return given
 
 
@@ -100,7 +106,7 @@ def gradient(parameter: Tensor, group: dict[str, Any]) -> tuple[Any, Any]:
     return values, descent(values, grad, *decay(values, group))
 
 
-def decay(values: Tensor, group: dict[str, Any]) -> tuple[bool, float | None, float | Tensor | None]:
+def decay(values: Tensor, group: dict[str, Any]) -> tuple[bool, float | Tensor | None, float | Tensor | None]:
     """Return whether to climb, how much of the parameter is added to the gradient, and which scalar it shrinks by: None
     for nothing."""
     given = group.get("weight_decay", 0)
@@ -108,17 +114,20 @@ def decay(values: Tensor, group: dict[str, Any]) -> tuple[bool, float | None, fl
         return group["maximize"], None, None
     if group.get("decoupled_weight_decay"):
         return group["maximize"], None, shrinkage(values, group)
-    return group["maximize"], to_scalar(given), None
+    return group["maximize"], given if group.get("differentiable") else to_scalar(given), None
 
 
 def descent(
-    values: Tensor, grad: Tensor, climbs: bool, decayed: float | None, shrinks: float | Tensor | None
+    values: Tensor, grad: Tensor, climbs: bool, decayed: float | Tensor | None, shrinks: float | Tensor | None
 ) -> Tensor:
     """Return the gradient to descend along, of the parameter's shape, given what :func:`decay` says; the parameter shrinks here."""
     grad = -grad if climbs else grad
     if shrinks is not None:
         values.mul_(shrinks)
-    return grad if decayed is None else grad + values * decayed
+    if decayed is None:
+        return grad
+    # What a factor's gradient needs is written into afterwards.
+    return grad + (values.clone() if isinstance(decayed, Tensor) else values) * decayed
 
 
 def shrinkage(parameter: Tensor, group: dict[str, Any]) -> Any:
@@ -129,6 +138,6 @@ def shrinkage(parameter: Tensor, group: dict[str, Any]) -> Any:
     return 1 - to_scalar(group["lr"]) * group["weight_decay"]
 
 
-def rate(group: dict[str, Any]) -> float:
-    """Return a group's learning rate as a number."""
-    return to_scalar(group["lr"])
+def rate(group: dict[str, Any]) -> Any:
+    """Return a group's learning rate as a number; as it is where autograd goes through the step."""
+    return group["lr"] if group.get("differentiable") else to_scalar(group["lr"])

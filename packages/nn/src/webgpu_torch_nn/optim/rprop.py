@@ -7,8 +7,8 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.optimizer import real_view
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
+from webgpu_torch_nn.optim.optimizer import real_view, to_scalar
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options
 
 
 class Rprop(ParameterwiseOptimizer):
@@ -23,7 +23,7 @@ class Rprop(ParameterwiseOptimizer):
         step_sizes: the least and the largest size.
         maximize: climb instead of descending.
         foreach, capturable: accepted and without effect; the engine fuses and captures the update by itself.
-        differentiable: must be False.
+        differentiable: whether autograd goes through the step, for parameters that are not leaves.
 
     Raises:
         ValueError: an option is out of range.
@@ -55,7 +55,8 @@ class Rprop(ParameterwiseOptimizer):
         super().__init__(params, defaults)
 
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        start = complex(rate(group), rate(group)) if parameter.is_complex() else rate(group)
+        start = to_scalar(group["lr"])
+        start = complex(start, start) if parameter.is_complex() else start
         return {"step": 0.0, "prev": torch.zeros_like(parameter), "step_size": torch.full_like(parameter, start)}
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:

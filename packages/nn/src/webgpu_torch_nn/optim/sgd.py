@@ -21,7 +21,7 @@ class SGD(ParameterwiseOptimizer):
         params, lr, momentum, dampening, weight_decay, nesterov: as in the formula.
         maximize: climb instead of descending.
         foreach, fused: accepted and without effect; the engine fuses the update by itself.
-        differentiable: must be False.
+        differentiable: whether autograd goes through the step, for parameters that are not leaves.
 
     Raises:
         ValueError: an option is out of range.
@@ -71,9 +71,10 @@ class SGD(ParameterwiseOptimizer):
         state = self.state[parameter]
         average = state.get("momentum_buffer")
         if average is None:
-            average = state["momentum_buffer"] = descent(values, grad, *more).detach().clone()
+            direction = descent(values, grad, *more)
+            average = state["momentum_buffer"] = direction.detach().clone()
             changed()
-            values.sub_((average + average * group["momentum"] if group["nesterov"] else average) * rate)
+            values.sub_((direction + average * group["momentum"] if group["nesterov"] else average) * rate)
         else:
             _roll(values, grad, average, rate, group["momentum"], 1 - group["dampening"], group["nesterov"], *more)
 

@@ -104,7 +104,8 @@ class BackwardHook:
         routed = list(values)
         for position, output in zip(positions, outputs if isinstance(outputs, tuple) else (outputs,), strict=True):
             routed[position] = output
-        return tuple(routed)
+        # A named tuple takes its parts one by one.
+        return type(values)(*routed) if hasattr(values, "_fields") else type(values)(routed)
 
     def _on_grad_outputs(self, grads: tuple, positions: list[int]) -> tuple:
         for hook in self.pre_hooks:
@@ -119,7 +120,8 @@ class BackwardHook:
                 "inputs require gradients.",
             )
             for hook in self.hooks:
-                if hook(self.module, (None,) * self.input_count, grads) is not None:
+                replaced = hook(self.module, (None,) * self.input_count, grads)
+                if replaced is not None and not (isinstance(replaced, tuple) and set(replaced) <= {None}):
                     raise RuntimeError(
                         "Backward hook for Modules where no input requires gradient should always return None or "
                         "None for all gradients."
@@ -154,7 +156,7 @@ def _checked(replaced: Any, previous: tuple, kind: str, what: str) -> tuple:
 def _gate() -> Callable:
     """Return the identity function whose backward hands its gradients to a callback, defined on first use."""
 
-    class Gate(torch.autograd.Function):
+    class BackwardHookFunction(torch.autograd.Function):
         transformed = True
 
         @staticmethod
@@ -168,4 +170,4 @@ def _gate() -> Callable:
         def backward(ctx: Any, *grads: Tensor) -> Any:
             return (None, *ctx.callback(grads))
 
-    return Gate.apply
+    return BackwardHookFunction.apply

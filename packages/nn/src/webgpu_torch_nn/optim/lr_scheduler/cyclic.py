@@ -16,6 +16,13 @@ from webgpu_torch_nn.optim.lr_scheduler.scheduler import (
 )
 from webgpu_torch_nn.optim.optimizer import Optimizer
 
+#: relative heights of cycles, by mode
+_HEIGHTS: dict[str, Callable[[float, float], float]] = {
+    "triangular": lambda gamma, x: 1.0,
+    "triangular2": lambda gamma, x: 1 / 2.0 ** (x - 1),
+    "exp_range": lambda gamma, x: gamma**x,
+}
+
 
 class CyclicLR(WithMomentum):
     """Up and down between two rates, again and again (Smith, 2015), the momentum in the opposite direction.
@@ -62,7 +69,7 @@ class CyclicLR(WithMomentum):
         up = float(step_size_up)
         self.total_size = up + (up if step_size_down is None else float(step_size_down))
         self.step_ratio = up / self.total_size
-        if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
+        if mode not in _HEIGHTS and scale_fn is None:
             raise ValueError("mode is invalid and scale_fn is None")
         self.mode = mode
         self.gamma = gamma
@@ -79,13 +86,14 @@ class CyclicLR(WithMomentum):
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 
+    @property
+    def _scale_fn_ref(self) -> Callable[[float, float], float]:
+        """The mode's height of a cycle, given gamma and the cycle or step; a function that holds no schedule."""
+        return _HEIGHTS[self.mode]
+
     def scale_fn(self, x: float) -> float:
         """Return the relative height of a cycle."""
-        if self._scale_fn_custom is not None:
-            return self._scale_fn_custom(x)
-        if self.mode == "triangular2":
-            return 1 / 2.0 ** (x - 1)
-        return self.gamma**x if self.mode == "exp_range" else 1.0
+        return self._scale_fn_ref(self.gamma, x) if self._scale_fn_custom is None else self._scale_fn_custom(x)
 
     def _rates(self) -> list[Any]:
         cycle = math.floor(1 + self.last_epoch / self.total_size)

@@ -106,10 +106,20 @@ class OneCycleLR(WithMomentum):
             self._begin_momentum(highest, per_group("base_momentum", optimizer, base_momentum), last_epoch)
         super().__init__(optimizer, last_epoch)
 
+    @staticmethod
+    def _annealing_cos(start: float, end: float, pct: float) -> float:
+        return end + (start - end) / 2.0 * (math.cos(math.pi * pct) + 1)
+
+    @staticmethod
+    def _annealing_linear(start: float, end: float, pct: float) -> float:
+        return (end - start) * pct + start
+
     def _between(self, start: Any, end: Any, share: float) -> Any:
-        if self._anneal_func_type == "linear":
-            return (end - start) * share + start
-        return end + (start - end) / 2.0 * (math.cos(math.pi * share) + 1)
+        kind = getattr(self, "_anneal_func_type", None)
+        if kind is None:
+            # The state of older versions has the function itself.
+            return self.anneal_func(start, end, share)  # type: ignore[attr-defined]
+        return (self._annealing_linear if kind == "linear" else self._annealing_cos)(start, end, share)
 
     def _rates(self) -> list[Any]:
         step = self.last_epoch

@@ -170,13 +170,15 @@ class LRScheduler:
         if not hasattr(self.optimizer.step, "_wrapped_by_lr_sched"):
             warn(
                 "Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. "
-                "Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`.",
+                "Please, make sure to call `optimizer.step()` before `lr_scheduler.step()`. See more details at "
+                "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
                 UserWarning,
             )
         elif not getattr(self.optimizer, "_opt_called", False):
             warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order: "
-                "otherwise the first value of the learning rate schedule is skipped.",
+                "otherwise the first value of the learning rate schedule is skipped. See more details at "
+                "https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate",
                 UserWarning,
             )
 

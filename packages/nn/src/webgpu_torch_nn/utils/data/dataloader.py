@@ -7,7 +7,7 @@ import multiprocessing
 import multiprocessing.context
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from webgpu_torch_core.notices import warn
 
@@ -16,6 +16,7 @@ from webgpu_torch_nn.utils.data.dataset import IterableDataset
 from webgpu_torch_nn.utils.data.iteration import MultiProcessIterator, SingleProcessIterator
 from webgpu_torch_nn.utils.data.sampler import BatchSampler, RandomSampler, SequentialSampler
 
+_Sample = TypeVar("_Sample", covariant=True)
 _FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
 
 
@@ -26,7 +27,7 @@ class _Endless:
         return itertools.repeat(None)
 
 
-class DataLoader:
+class DataLoader(Generic[_Sample]):
     """Iterate over a data set in batches, in PyTorch's order for a seed.
 
     Workers are processes made as Python's ``multiprocessing`` makes them by default, or by
@@ -176,7 +177,8 @@ class DataLoader:
             warn(
                 f"This DataLoader will create {self.num_workers} worker processes in total. Our suggested max number "
                 f"of worker in current system is {processors}, which is smaller than what this DataLoader is going to "
-                "create. More workers than processors rarely help and may be slower.",
+                "create, please be aware that excessive worker creation might get DataLoader running slow or even freeze, "
+                "lower the worker number to avoid potential slowness/freeze if necessary.",
             )
 
 

@@ -39,6 +39,9 @@ class IterableDataset(Dataset[_Sample]):
     def __iter__(self) -> Iterator[_Sample]:
         raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
 
+    def __add__(self, other: Dataset[Any]) -> ChainDataset[Any]:  # type: ignore[override]
+        return ChainDataset([self, other])
+
 
 class TensorDataset(Dataset["tuple[Tensor, ...]"]):
     """The slices of several tensors along their first dimension, which has the same size in all.

@@ -59,8 +59,8 @@ class _BaseDataLoaderIter:
         if isinstance(self._dataset, IterableDataset) and announced is not None and self._yielded > announced:
             warn(
                 f"Length of IterableDataset {self._dataset} was reported to be {announced} (when accessing "
-                f"len(dataloader)), but {self._yielded} samples have been fetched. Workers that each give the whole "
-                "stream are one cause; see get_worker_info.",
+                f"len(dataloader)), but {self._yielded} samples have been fetched. For multiprocessing data-loading, this "
+                "happens where workers each give the whole stream; get_worker_info tells them which part is theirs.",
             )
         return batch
 
