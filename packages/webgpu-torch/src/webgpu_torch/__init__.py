@@ -785,6 +785,12 @@ from .sparse import sparse_csc_tensor as sparse_csc_tensor
 from .sparse import sparse_csr as sparse_csr
 from .sparse import sparse_csr_tensor as sparse_csr_tensor
 from .sparse import sspaddmm as sspaddmm
+from .sparse.validation import _validate_sparse_bsc_tensor_args as _validate_sparse_bsc_tensor_args
+from .sparse.validation import _validate_sparse_bsr_tensor_args as _validate_sparse_bsr_tensor_args
+from .sparse.validation import _validate_sparse_compressed_tensor_args as _validate_sparse_compressed_tensor_args
+from .sparse.validation import _validate_sparse_coo_tensor_args as _validate_sparse_coo_tensor_args
+from .sparse.validation import _validate_sparse_csc_tensor_args as _validate_sparse_csc_tensor_args
+from .sparse.validation import _validate_sparse_csr_tensor_args as _validate_sparse_csr_tensor_args
 from webgpu_torch_core import mm as dsmm
 from webgpu_torch_core import mm as spmm
 from .version import __version__ as __version__

@@ -24,8 +24,9 @@ Named: TypeAlias = dict[str, Any]
 Answer: TypeAlias = Any
 #: functions of one tensor whose value at zero is zero
 _OF_VALUES = (
-    "abs", "absolute", "asin", "asinh", "atan", "atanh", "ceil", "deg2rad", "erf", "erfinv", "expm1", "floor", "log1p", "neg",
-    "negative", "nan_to_num", "positive", "rad2deg", "relu", "round", "sgn", "sign", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
+    "abs", "absolute", "angle", "arcsin", "arcsinh", "arctan", "arctanh", "asin", "asinh", "atan", "atanh", "ceil", "deg2rad", "erf",
+    "erfinv", "expm1", "fix", "floor", "frac", "isinf", "isnan", "isneginf", "isposinf", "log1p", "neg", "negative", "nan_to_num", "positive",
+    "rad2deg", "relu", "round", "sgn", "sign", "signbit", "sin", "sinh", "sqrt", "square", "tan", "tanh", "trunc",
 )  # fmt: skip
 _QUESTIONS = ("is_floating_point", "is_complex", "is_signed", "is_inference", "element_size", "get_device")
 #: what dense tensors refuse in the words that a sparse one of another layout does
@@ -198,14 +199,21 @@ class AnySparse(HoldingTensor):
         if name in _QUESTIONS:
             return getattr(args[0]._held, name)()
         if args and isinstance(args[0], AnySparse):
-            if name in _CONVERSIONS or name in _OF_VALUES:
-                mine = args[0] if name in _CONVERSIONS else args[0].coalesce()
-                return mine._with(getattr(mine._held, name)(*args[1:], **kwargs))
+            if name in _CONVERSIONS:
+                return args[0]._with(getattr(args[0]._held, name)(*args[1:], **kwargs))
+            if name.removesuffix("_") in _OF_VALUES:
+                return _of_values(name, args[0], args[1:], kwargs)
             own = type(args[0])._method(name)
             if own is not None:
                 return own(*args, **kwargs)
             if name.endswith("_") and type(args[0])._method(name[:-1]) is not None:
                 return args[0]._become(getattr(args[0], name[:-1])(*args[1:], **kwargs))
+        from . import answers
+
+        if name in answers.LIKE:
+            return answers.like(name, *args, **kwargs)
+        if name in answers.ANSWERS:
+            return answers.ANSWERS[name](*args, **kwargs)
         if name in _JOINING:
             from . import joining
 
@@ -221,6 +229,24 @@ class AnySparse(HoldingTensor):
 
     def __len__(self) -> int:
         return self._sizes[0]
+
+
+def _of_values(name: str, tensor: AnySparse, args: Arguments, kwargs: Named) -> AnySparse:
+    """Apply a function whose value at zero is zero to the values: in place under a name with an underscore, or into ``out``.
+
+    Raises:
+        RuntimeError: what is written into has a type that does not take the results.
+    """
+    mine, target = tensor.coalesce(), kwargs.pop("out", None)
+    values = getattr(mine._held, name.removesuffix("_"))(*args, **kwargs)
+    target = tensor if name.endswith("_") else target
+    if target is None:
+        return mine._with(values)
+    if not torch.can_cast(values.dtype, target.dtype):
+        raise RuntimeError(
+            f"result type {values.dtype.title} can't be cast to the desired output type {target.dtype.title}"
+        )
+    return target._become(mine._with(values.to(target.dtype)))
 
 
 def refuse(path: str) -> NoReturn:

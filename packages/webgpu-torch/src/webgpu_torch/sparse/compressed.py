@@ -197,10 +197,13 @@ class CompressedTensor(AnySparse):
         return self._to_compressed(wanted, blocksize)
 
     def _to_coordinates(self) -> SparseTensor:
-        if self._batch:
-            refuse("torch.Tensor.to_sparse of a batch")
         rows, columns, values = self._elements()
-        return SparseTensor.make(torch.stack([rows, columns]), values, self._sizes, self._kind == sparse_csr)
+        positions = [columns]
+        # Rows are counted through the batch.
+        for size in self._sizes[len(self._batch) :: -1]:
+            positions.insert(0, rows % max(size, 1))
+            rows = rows // max(size, 1)
+        return SparseTensor.make(torch.stack(positions), values, self._sizes, self._kind == sparse_csr)
 
     def _to_compressed(self, kind: Layout, blocksize: int | Sequence[int] | None) -> CompressedTensor:
         name = f"to_{str(kind).removeprefix('torch.')}"

@@ -12,7 +12,7 @@ from webgpu_torch_core import layout as Layout
 from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.tensors.type_aliases import Number
 
-from .base import Answer, AnySparse, added, text_of
+from .base import CALLED, Answer, AnySparse, added, text_of
 from .layouts import sparse_coo
 from .making import rebuild
 
@@ -143,16 +143,22 @@ class SparseTensor(AnySparse):
         """Return the tensor, which is sparse, in another layout if one is given.
 
         Raises:
-            RuntimeError: it is no matrix.
+            RuntimeError: it is no matrix, or another number of sparse dimensions is asked for.
         """
-        del sparse_dim, dense_dim
+        del dense_dim
         if layout in (None, sparse_coo):
+            if sparse_dim not in (None, self.sparse_dim()):
+                raise RuntimeError(
+                    "to_sparse: conversion from Sparse to Sparse with sparse_dim argument !=self.sparse_dim() is not supported: "
+                    f"{sparse_dim} is asked for, and it is {self.sparse_dim()}"
+                )
             return self
         from .compressed import of_elements
 
         if self.sparse_dim() != 2:
             raise RuntimeError(
-                f"a sparse tensor of {self.sparse_dim()} sparse dimensions has no layout {layout}: two are asked for"
+                f"to_{str(layout).removeprefix('torch.')}: conversion from Sparse to {CALLED[layout]} for input tensors with "
+                f"sparse_dim()!=2 is not supported, and this one has {self.sparse_dim()}"
             )
         mine = self.coalesce()
         rows, columns = mine._positions

@@ -50,8 +50,9 @@ def sparse_coo_tensor(
         size = [*map(int, indices)] if size is None else size  # type: ignore[arg-type]
         indices, values, is_coalesced = torch.zeros(len(size), 0), torch.zeros(0, dtype=dtype, device=device), True
     held = torch.as_tensor(values, dtype=dtype, device=device)
+    held = held.reshape(1) if held.dim() == 0 else held
     positions = torch.as_tensor(indices, dtype=torch.int64, device=held.device)
-    if positions.dim() != 2 or held.dim() < 1 or positions.shape[1] != held.shape[0]:
+    if positions.dim() != 2 or positions.shape[1] != held.shape[0]:
         raise RuntimeError(
             f"indices of shape [sparse_dim, nnz] and values of shape [nnz, ...] are asked for, not {tuple(positions.shape)} and "
             f"{tuple(held.shape)}"
@@ -274,6 +275,8 @@ def to_sparse(
     Raises:
         RuntimeError: the layout has no blocks, or the sizes are no multiples of theirs.
     """
+    if layout is torch.strided:
+        return input  # type: ignore[return-value]
     if layout not in (None, sparse_coo):
         from .compressed import of_dense
 
@@ -328,7 +331,23 @@ def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: la
     return made if layout in (None, sparse_coo) else made.to_sparse(layout=layout)
 
 
+def sparse_mask(input: Tensor, mask: Tensor) -> AnySparse:
+    """Return the elements of a tensor, dense or sparse, at the places that a sparse one of its sizes has: sparse as the mask is.
+
+    Args:
+        input: of any shape and type.
+        mask: a sparse tensor of the same shape; its values play no part.
+
+    Raises:
+        RuntimeError: the sizes differ, or the mask is dense.
+    """
+    from .answers import sparse_mask
+
+    return sparse_mask(input, mask)
+
+
 for _name, _function in (
+    ("sparse_mask", sparse_mask),
     ("to_sparse", to_sparse),
     ("to_sparse_coo", to_sparse),
     ("to_sparse_csr", to_sparse_csr),
