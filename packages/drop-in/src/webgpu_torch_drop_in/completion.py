@@ -177,6 +177,10 @@ def made(path: str, name: str) -> Found | None:
         return _elsewhere(f"{path}.{name}")
     if what == "@":
         place = record.borrowed[name]
+        lender = sys.modules.get(place.partition(":")[0])
+        if lender is not None and lender is sys.modules.get(path):
+            # One module by two names: its other record tells what is missing.
+            return None
         found = _elsewhere(place)
         # What is borrowed from where it is not recorded, such as a private helper, is a stand-in of its own.
         lost = found is None and place.startswith("torch") and ":" in place

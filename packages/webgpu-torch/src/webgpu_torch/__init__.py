@@ -799,12 +799,16 @@ newaxis = None
 globals().update(_FOREACH)
 
 if _TYPE_CHECKING:
+    from . import ao as ao
     from . import export as export
     from . import fx as fx
     from . import multiprocessing as multiprocessing
     from . import profiler as profiler
+    from . import quantization as quantization
     from . import quasirandom as quasirandom
     from . import testing as testing
     from . import web as web
 else:
-    __getattr__ = _lazily(__name__, "export", "fx", "multiprocessing", "profiler", "quasirandom", "testing", "web")
+    __getattr__ = _lazily(
+        __name__, "ao", "export", "fx", "multiprocessing", "profiler", "quantization", "quasirandom", "testing", "web"
+    )

@@ -22,6 +22,7 @@ HOMES = (
     ("webgpu_torch_nn.optim", "torch.optim"),
     ("webgpu_torch_nn", "torch.nn"),
     ("webgpu_torch_core", "torch"),
+    ("webgpu_torch_tools.ao", "torch.ao"),
     ("webgpu_torch", "torch"),
 )
 

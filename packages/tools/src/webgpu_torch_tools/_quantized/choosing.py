@@ -27,8 +27,10 @@ def choose_parameters(values: Tensor, least: int, greatest: int, reduce_range: b
     return covering(bounds[0], bounds[1], least, greatest)
 
 
-def covering(low: float, high: float, least: int, greatest: int) -> PerTensor:
+def covering(low: float, high: float, least: int, greatest: int, symmetric: bool = False) -> PerTensor:
     """Return the scale and zero point with which integers from ``least`` to ``greatest`` cover numbers.
+
+    ``symmetric``: with zero in the middle, where there are numbers on either side of it.
 
     Raises:
         RuntimeError: the range is none.
@@ -36,6 +38,12 @@ def covering(low: float, high: float, least: int, greatest: int) -> PerTensor:
     if not low <= high:
         raise RuntimeError(f"In ChooseQuantizationParams, min should be less than or equal to max: {low}, {high}")
     low, high = min(low, 0.0), max(high, 0.0)
+    middle = symmetric and low < 0.0 < high
+    if middle:
+        lower = -((greatest - least) // 2 + 1)
+        upper = greatest - least + lower
+        step = max(abs(low / lower), abs(high / upper))
+        low, high = step * lower, step * upper
     # The difference is taken in double precision, and the scale is a float32.
     scale = single((high - low) / (greatest - least))
     if scale == 0.0 or math.isinf(single(1.0 / scale) if scale > 1e-38 else math.inf):
@@ -45,7 +53,7 @@ def covering(low: float, high: float, least: int, greatest: int) -> PerTensor:
     from_low, from_high = least - low / scale, greatest - high / scale
     # The end that is told with the smaller error decides.
     low_is_better = abs(least) + abs(low / scale) < abs(greatest) + abs(high / scale)
-    zero = from_low if low_is_better else from_high
+    zero = (least + greatest) / 2 if middle else from_low if low_is_better else from_high
     nearest = min(max(round(zero), least), greatest)
     return PerTensor(scale, nearest)
 

@@ -80,7 +80,8 @@ def fake_quantize_per_channel_affine(
         raise RuntimeError("scale and zero-point need to have the same dimensions")
     if scale.numel() != input.shape[dim]:
         raise RuntimeError("dimensions of scale and zero-point are not consistent with input tensor")
-    _check_zero_point(zero_point, quant_min, quant_max)
+    if not zero_point.dtype.is_floating_point:
+        _check_zero_point(zero_point, quant_min, quant_max)
     shape = [-1 if each == dim else 1 for each in range(input.ndim)]
     return _rounded(
         input, scale.reshape(shape), zero_point.reshape(shape), quant_min, quant_max,

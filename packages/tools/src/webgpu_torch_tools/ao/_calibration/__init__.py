@@ -1,0 +1,1 @@
+"""What observers compute: ranges of numbers, and scales that cover them."""

@@ -1,0 +1,6 @@
+"""Modules that quantisation takes together."""
+
+from __future__ import annotations
+
+from .modules import *
+from .modules import __all__ as __all__

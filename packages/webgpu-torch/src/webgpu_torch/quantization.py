@@ -1,0 +1,9 @@
+"""The older name of ``torch.ao.quantization``; a part of webgpu-torch-tools."""
+
+from typing import TYPE_CHECKING
+
+from ._parts import offer_part
+
+offer_part("webgpu_torch_tools.ao.quantization", __name__, "tools")
+if TYPE_CHECKING:
+    from webgpu_torch_tools.ao.quantization import *  # noqa: F403
