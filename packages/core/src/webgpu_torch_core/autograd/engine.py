@@ -22,6 +22,8 @@ from .pieces import Pieces
 Edge = tuple[Node, int]
 
 _pass_numbers = itertools.count()
+#: runs a node whose gradients may be examples of batches of ``torch.vmap``, which is of a floor above this one
+run_with_batches: list[Callable[[Node, list[Any]], Sequence[Any]]] = [lambda node, gradients: node.run(gradients)]
 
 
 class Pass:
@@ -135,7 +137,7 @@ class Pass:
             if node.node_pre_hooks:
                 self.exposed = True
                 gradients = apply_node_pre_hooks(node, gradients)
-            parts = node.run(gradients)
+            parts = node.run(gradients) if not recording.transforms else run_with_batches[0](node, gradients)
             if anomaly.enabled and anomaly.check_nan:
                 _refuse_nan(node, parts)
         except Exception:

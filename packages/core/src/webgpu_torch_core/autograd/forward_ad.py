@@ -14,6 +14,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 from ..operations.common import attach
+from ..operations.creation.reading import tangents_told
 from ..record.grad_mode import enable_grad
 from ..record.node import AccumulateGrad, Node
 from ..tensors.tensor import Tensor
@@ -80,6 +81,7 @@ def enter_dual_level() -> int:
     global _current_level
     _level.duals = _Duals()
     _current_level = 0
+    tangents_told[:] = [_tangent_text]
     return 0
 
 
@@ -94,6 +96,12 @@ def exit_dual_level(*, level: int | None = None) -> None:
     global _current_level
     _level.duals = None
     _current_level = -1
+    tangents_told.clear()
+
+
+def _tangent_text(tensor: Tensor) -> str | None:
+    tangent = unpack_dual(tensor).tangent
+    return None if tangent is None else repr(tangent)
 
 
 @contextlib.contextmanager

@@ -32,6 +32,7 @@ class FunctionContext:
         self._to_forward: tuple[Any, ...] = ()
         self._saved: tuple[Any, ...] | None = None
         self._freed = False
+        self._in_jvp = False
         self._non_differentiable: tuple[Any, ...] = ()
         self._dirty: tuple[Any, ...] = ()
         self._materialize = True
@@ -59,12 +60,12 @@ class FunctionContext:
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """The tensors given to :meth:`save_for_backward`; in ``jvp`` those given to :meth:`save_for_forward`, if any.
+        """The tensors given to :meth:`save_for_backward`; in ``jvp`` those given to :meth:`save_for_forward`.
 
         Raises:
             RuntimeError: one was modified in place since, or the graph was freed.
         """
-        if self._to_forward:
+        if self._in_jvp:
             return self._to_forward
         if self._freed:
             raise RuntimeError(FREED)
@@ -335,6 +336,7 @@ class Function:
         edges = tuple(each._gradient_edge() if isinstance(each, Tensor) else None for each in args) if records else ()
         # As they are before anything is written.
         given = tangents_of(args) if cls._has_tangents() else ()
+        writes = [each._storage.version if isinstance(each, Tensor) else 0 for each in given]
         saved, recording.enabled = recording.enabled, False
         try:
             if apart:
@@ -353,14 +355,8 @@ class Function:
             outputs = wrap_outputs(node, context, args, outputs)
             context._keep(node)
         if own:
-            check_views(context._dirty, args, result if isinstance(result, tuple) else (result,), given, own)
-            outputs = tuple(
-                each
-                if tangent is None
-                else written_tangent(each, tangent)
-                if any(each is changed for changed in context._dirty)
-                else with_tangent(each, tangent)
-                for each, tangent in zip(outputs, own, strict=True)
+            outputs = _with_tangents(
+                context, args, result if isinstance(result, tuple) else (result,), outputs, given, own, writes
             )
         return outputs if isinstance(result, tuple) else outputs[0]
 
@@ -391,7 +387,11 @@ class Function:
                 else tangent
                 for each, tangent in zip(args, given, strict=True)
             )
-        found = cls.jvp(context, *given)
+        context._in_jvp = True
+        try:
+            found = cls.jvp(context, *given)
+        finally:
+            context._in_jvp = False
         found = found if isinstance(found, tuple) else (found,)
         check_constants(found, outputs, context._non_differentiable)
         if len(found) != len(outputs):
@@ -412,6 +412,23 @@ class Function:
             numbers = range(len(outputs))
             node.constants = frozenset(each for each in numbers if any(outputs[each] is other for other in marked))
         return node
+
+
+def _with_tangents(
+    context: FunctionContext, args: Sequence[object], results: Sequence[object], outputs: Sequence[Tensor],
+    given: Sequence[Tensor | None], own: Sequence[Tensor | None], writes: Sequence[int],
+) -> tuple[object, ...]:  # fmt: skip
+    """Return outputs with the tangents that ``jvp`` returned; ``writes`` counts what was written into each before."""
+    written = [each is not None and each._storage.version > count for each, count in zip(given, writes, strict=True)]
+    check_views(context._dirty, args, results, given, own, written)
+    return tuple(
+        each
+        if tangent is None
+        else written_tangent(each, tangent)
+        if any(each is changed for changed in context._dirty)
+        else with_tangent(each, tangent)
+        for each, tangent in zip(outputs, own, strict=True)
+    )
 
 
 def _template(value: Any) -> Any:

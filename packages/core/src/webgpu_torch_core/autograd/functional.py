@@ -60,10 +60,11 @@ def _as_tuple(value: Any, what: str, function: str) -> tuple[bool, tuple[Any, ..
     return several, pieces
 
 
-def _prepared(inputs: Sequence[Any], create_graph: bool) -> tuple[Any, ...]:
-    """Return inputs that gradients are taken with respect to, linked to the caller's graph if one is to be made."""
+def _prepared(inputs: Sequence[Any], create_graph: bool, needs_graph: bool = True) -> tuple[Any, ...]:
+    """Return inputs that gradients are taken with respect to, linked to the caller's graph if one is to be made; or vectors."""
     return tuple(
-        each.view_as(each) if create_graph and each.requires_grad else each.detach().requires_grad_() for each in inputs
+        each.view_as(each) if create_graph and each.requires_grad else each.detach().requires_grad_(needs_graph)
+        for each in inputs
     )
 
 
@@ -149,7 +150,7 @@ def vjp(
         _require(results, "outputs", strict)
         if v is not None:
             several_v, vector = _as_tuple(v, "v", "vjp")
-            vector = _prepared(vector, create_graph) if create_graph else tuple(each.detach() for each in vector)
+            vector = _prepared(vector, create_graph, False)
             if several_out and not several_v and len(results) != 1:
                 raise RuntimeError(f"v is a tuple of invalid length: should be {len(results)} but got 1.")
             _check_vector(vector, results, several_out)
@@ -204,7 +205,7 @@ def jvp(
 def _input_vector(v: Any, inputs: Sequence[Any], several: bool, create_graph: bool, function: str) -> Any:
     if v is not None:
         _, vector = _as_tuple(v, "v", function)
-        vector = _prepared(vector, create_graph) if create_graph else tuple(each.detach() for each in vector)
+        vector = _prepared(vector, create_graph, False)
         _check_vector(vector, inputs, several)
         return vector
     if len(inputs) != 1 or inputs[0].numel() != 1:

@@ -19,14 +19,21 @@ def check_views(
     results: Sequence[object],
     given: Sequence[Tensor | None],
     own: Sequence[Tensor | None],
+    written: Sequence[bool],
 ) -> None:
-    """Raise a RuntimeError where outputs that share memory with an input have tangents that do not share that of its tangent."""
+    """Raise a RuntimeError where outputs that share memory with an input have tangents that do not share that of its tangent.
+
+    Args:
+        dirty, args, results: the inputs that were changed in place, the inputs, and the outputs.
+        given, own: the tangents of inputs and outputs.
+        written: whether ``jvp`` wrote into each tangent of an input.
+    """
     for result, tangent in zip(results, own, strict=True):
-        for argument, theirs in zip(args, given, strict=True):
+        for argument, theirs, changed_too in zip(args, given, written, strict=True):
             if not isinstance(argument, Tensor) or not isinstance(result, Tensor) or theirs is None:
                 continue
             if any(result is changed for changed in dirty):
-                if result is argument and tangent is not theirs:
+                if result is argument and (tangent is not theirs or not changed_too):
                     raise RuntimeError(
                         "An inplace custom Function is not modifying the forward mode gradients inplace. If the forward is "
                         "modifying an input inplace, then the jvp function must modify the corresponding gradient inplace."

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from collections.abc import Sequence
 
+from ..autograd import engine
 from ..autograd.function import Function
+from ..dispatch.registry import OPERATIONS
 from ..operations.movement.views import movedim
+from ..record.node import Node
 from ..tensors.pytree import tree_flatten, tree_map, tree_unflatten
 from ..tensors.tensor import Tensor
-from .batching import batch_size, batched, held, is_batched, level_of, randomness
+from .batching import batch_size, batched, example_of, held, is_batched, level_of, randomness
 from .mapping import spread
 
 # Not typing.NamedTuple: typing is slow to import.
@@ -68,4 +72,18 @@ def _examples(name: str, output: object, out_dims: object, level: int) -> object
     return tree_unflatten(examples, spec)
 
 
+def _run_with_batches(node: Node, gradients: Sequence[Tensor | None]) -> Sequence[Tensor | None]:
+    """Return what a node makes of gradients that may be examples of a batch: of one after the other, its graph knows of no batch."""
+    level = level_of(gradients, {})
+    if not level:
+        return node.run(gradients)
+    rows = [_run_with_batches(node, example_of(list(gradients), level, each)) for each in range(batch_size(level))]
+    stack = OPERATIONS["stack"].function
+    return [
+        None if all(each is None for each in column) else batched(stack(list(column)), level)
+        for column in zip(*rows, strict=True)
+    ]
+
+
 Function.over_batches = over_batches
+engine.run_with_batches[:] = [_run_with_batches]

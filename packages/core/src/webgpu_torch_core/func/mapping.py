@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
+from ..autograd.checkpoint import RandomState
 from ..dispatch.registry import OPERATIONS
 from ..tensors.pytree import tree_flatten, tree_unflatten
 from ..tensors.tensor import Tensor
 from .batching import BatchRegion, batched, is_batched, named_after
+from .rules import drawing
 
 
 def vmap(
@@ -55,19 +58,31 @@ def vmap(
         moved = [leaf if dim is None else leaf.movedim(dim, 0) for leaf, dim in zip(leaves, dims, strict=True)]
         starts = range(0, sizes[0], chunk_size) if chunk_size is not None and sizes[0] else range(1)
         results = []
+        random = (
+            RandomState([each for each in moved if isinstance(each, Tensor)])
+            if randomness == "same" and len(starts) > 1
+            else None
+        )
         for start in starts:
             size = sizes[0] if chunk_size is None else min(chunk_size, sizes[0] - start)
             part = [
                 leaf if dim is None or len(starts) == 1 else leaf.narrow(0, start, size)
                 for leaf, dim in zip(moved, dims, strict=True)
             ]
-            with BatchRegion(size, randomness) as level:
+            # Chunks share numbers, too.
+            again = random.again() if random is not None and start != starts[-1] else contextlib.nullcontext()
+            with BatchRegion(size, randomness) as level, _region(randomness, level), again:
                 given = [leaf if dim is None else batched(leaf, level) for leaf, dim in zip(part, dims, strict=True)]
                 outputs = func(*tree_unflatten(given, spec), **kwargs)
                 results.append(_batches_of_outputs(name, outputs, out_dims, level, size))
         return _joined(results)
 
     return mapped
+
+
+def _region(randomness: str, level: int) -> contextlib.AbstractContextManager[object]:
+    """Return what sees the calls that draw numbers without an example among their arguments."""
+    return contextlib.nullcontext() if randomness == "error" else drawing.RandomRegion(level)
 
 
 def _dimensions_of_inputs(name: str, in_dims: Any, args: Any, leaves: list[Any]) -> list[int | None]:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
-from ..dispatch.numpy_names import parameter_names
 from ..dispatch.overrides import PATHS, DisableTorchFunctionSubclass
 from ..dispatch.registry import OPERATIONS
 from ..ir.dtypes import promote_types
@@ -18,7 +17,6 @@ from ..record.grad_mode import INSIDE_OF_TRANSFORM
 from ..tensors.pytree import tree_leaves, tree_map
 from ..tensors.tensor import Tensor
 from .batching import (
-    RANDOM_REFUSED,
     BatchedTensor,
     batch_size,
     batched,
@@ -27,7 +25,6 @@ from .batching import (
     is_in_place,
     level_of,
     one_by_one,
-    randomness,
     rewrap,
 )
 from .subscripts import get_item, set_item
@@ -229,15 +226,14 @@ def _branched(func: Any, level: int, args: Any, kwargs: Any) -> Any:
 @rule("nonzero", "masked_select", "unique", "unique_consecutive", "argwhere")
 def _refused(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     raise RuntimeError(
-        f"vmap: It looks like you're attempting to use {func.__name__}, whose result's shape depends on the elements: it "
-        "would differ from example to example"
+        f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{func.__name__}: the "
+        "shape of its result depends on the elements, and would differ from example to example"
     )
 
 
 @rule(
     "resize_",
     "resize_as_",
-    "as_strided",
     "as_strided_copy",
     "as_strided_scatter",
     "as_strided_",
@@ -250,38 +246,23 @@ def _in_memory(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     raise RuntimeError(f"vmap: {func.__name__} is about a tensor's memory, where an example is a part of its batch")
 
 
-# Random numbers
-
-_DRAWN_LIKE = ("rand_like", "randn_like", "randint_like")
-_DRAWN = (
-    *_DRAWN_LIKE, "bernoulli", "bernoulli_", "normal_", "uniform_", "exponential_", "cauchy_", "geometric_", "log_normal_",
-    "random_", "poisson", "multinomial", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
-    "feature_alpha_dropout", "rrelu", "rrelu_", "gumbel_softmax", "normal", "binomial", "fractional_max_pool2d",
-    "fractional_max_pool3d",
-)  # fmt: skip
-
-
-@rule(*_DRAWN)
-def random_numbers(func: Any, level: int, args: Any, kwargs: Any) -> Any:
-    given = dict(zip(parameter_names(func), args)) | kwargs
-    if "dropout" in func.__name__ and (not given.get("training", True) or given.get("p", 0.5) == 0):
-        return args[0]
-    if randomness(level) == "error":
-        raise RuntimeError(RANDOM_REFUSED)
-    if randomness(level) == "different":
-        simple = func.__name__ in (*_DRAWN_LIKE, "bernoulli", "bernoulli_", "dropout", "normal_", "uniform_", "poisson")
-        if simple and is_batched(args[0], level):
-            result = func(args[0].batch, *args[1:], **kwargs)
-            return args[0] if is_in_place(func) else rewrap(result, level)
-        return one_by_one(func, level, args, kwargs)
-    if func.__name__ in _DRAWN_LIKE:
-        with DisableTorchFunctionSubclass():
-            return func(args[0].batch.select(0, 0), *args[1:], **kwargs)
-    if func.__name__ == "dropout" and is_batched(args[0], level):
-        # One mask for all examples.
-        ones = args[0].batch.detach().select(0, 0).new_ones(args[0].shape)
-        return args[0] * func(ones, *args[1:], **kwargs)
-    raise RuntimeError(f"vmap: {func.__name__} has no rule for randomness='same'")
+@rule("as_strided")
+def _strided(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    given = dict(zip(("input", "size", "stride", "storage_offset"), args)) | kwargs
+    whole, size, stride = given["input"].batch, tuple(given["size"]), tuple(given["stride"])
+    if len(size) != len(stride):
+        raise RuntimeError("mismatch in length of strides and shape: size and stride must have the same length")
+    first = whole.storage_offset()
+    offset = first if given.get("storage_offset") is None else given["storage_offset"]
+    own = sum((count - 1) * step for count, step in zip(whole.shape[1:], whole.stride()[1:], strict=True))
+    last = offset + sum((count - 1) * step for count, step in zip(size, stride, strict=True))
+    empty = 0 in size
+    if not empty and (0 in whole.shape[1:] or offset < first or last > first + own):
+        raise RuntimeError(
+            f"vmap: as_strided(size={list(size)}, stride={list(stride)}, storage_offset={offset}) of an example of sizes "
+            f"{list(whole.shape[1:])} would reach memory that is not the example's. This is not supported inside of vmap"
+        )
+    return batched(func(whole, (whole.shape[0], *size), (whole.stride(0), *stride), offset), level)
 
 
 # Properties
@@ -324,6 +305,6 @@ def _answer(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None)
 
 BatchedTensor.__torch_function__ = classmethod(_answer)  # type: ignore[assignment]
 
-from . import rules_of_dimensions, rules_of_products  # noqa: E402
+from . import drawing, rules_of_dimensions, rules_of_products  # noqa: E402
 
-__all__ = ["RULES", "aligned", "random_numbers", "rule", "rule_for", "rules_of_dimensions", "rules_of_products"]
+__all__ = ["RULES", "aligned", "drawing", "rule", "rule_for", "rules_of_dimensions", "rules_of_products"]

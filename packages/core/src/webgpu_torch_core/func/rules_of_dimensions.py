@@ -139,7 +139,7 @@ def _sizes(value: Any, sizes: tuple[int, ...]) -> tuple[int, ...]:
 
 @rule("view_as", "reshape_as")
 def _reshaped_as(func: Any, level: int, args: Any, kwargs: Any) -> Any:
-    return args[0].reshape(tuple(args[1].shape))
+    return getattr(args[0], func.__name__.removesuffix("_as"))(tuple(args[1].shape))
 
 
 @rule("expand", "broadcast_to")

@@ -9,8 +9,12 @@ from ..dispatch.registry import OPERATIONS
 from ..tensors.pytree import tree_leaves
 from ..tensors.tensor import Tensor
 from .batching import batch_size, batched, is_batched, one_by_one, rewrap, unwrap
-from .rules import aligned, random_numbers, rule
+from .drawing import random_numbers
+from .rules import aligned, rule
 from .rules_of_dimensions import _bound
+
+#: how many dimensions the examples of a product have
+_DIMENSIONS = {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1), "vdot": (1, 1)}
 
 
 @rule("matmul", "mm", "bmm", "mv", "dot", "linalg.matmul", "__rmatmul__", "vdot")
@@ -22,6 +26,12 @@ def _product(func: Any, level: int, args: Any, kwargs: Any) -> Any:
         left, right = right, left
     if func.__name__ == "vdot" and left.is_complex():
         return one_by_one(func, level, args, kwargs)
+    wanted = _DIMENSIONS.get(func.__name__)
+    if wanted is not None and (left.dim(), right.dim()) != wanted:
+        name = func.__name__
+        raise RuntimeError(
+            f"Shape mismatch: Got incorrect dims for {name}(a, b). a has dim {left.dim()} and b has dim {right.dim()} but expected them to have dim {wanted[0]} and dim {wanted[1]}"
+        )
     row, column = left.dim() == 1, right.dim() == 1
     left = left.unsqueeze(0) if row else left
     right = right.unsqueeze(1) if column else right

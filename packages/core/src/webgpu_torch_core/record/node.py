@@ -165,6 +165,9 @@ class Node:
     def _sequence_nr(self) -> int:
         return self.sequence
 
+    def _set_sequence_nr(self, number: int) -> None:
+        self.sequence = number
+
     def register_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call ``hook(grad_inputs, grad_outputs)`` after the node ran; a returned tuple replaces ``grad_inputs``."""
         if self.hooks is None:

@@ -207,13 +207,14 @@ def format_tensor(
     values: Sequence[Any] | None, dtype: dtype, shape: Sequence[int], *, requires_grad: bool = False,
     grad_fn_name: str | None = None, device: str | None = None, is_default_dtype: bool | None = None,
     options: PrintOptions | None = None, prefix: str = "tensor(", contents: str | None = None,
+    tangent: str | None = None,
 ) -> str:  # fmt: skip
     """Return the text of a tensor, equal to PyTorch's.
 
     ``values``: all elements in row-major order as Python numbers (float32 as the double of equal value), or None for
     a tensor without data (device ``meta``). ``device``: the device's name, or None where it goes without saying.
     ``is_default_dtype``: whether ``dtype`` is the default type, or the complex type that belongs to it; by default
-    true of float32 and complex64. ``contents``: what stands in place of the elements. ``grad_fn_name``: the class of the node that made the tensor. Raises ValueError
+    true of float32 and complex64. ``contents``: what stands in place of the elements. ``grad_fn_name``: the class of the node that made the tensor. ``tangent``: the text of its tangent. Raises ValueError
     when the number of values is not that of ``shape``.
     """
     options = PRINT_OPTIONS if options is None else options
@@ -235,6 +236,8 @@ def format_tensor(
         suffixes.append(f"grad_fn=<{grad_fn_name}>")
     elif requires_grad:
         suffixes.append("requires_grad=True")
+    if tangent is not None:
+        suffixes.append(f"tangent={tangent}")
     return _join(prefix + body, suffixes, len(prefix), options.linewidth)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 
@@ -125,16 +125,17 @@ register_pytree_node(NamedTuple, lambda tree: (list(tree), type(tree)), lambda v
 def tree_flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeSpec]:
     """Return the leaves from left to right, and the structure."""
     leaves: list[Any] = []
+    return leaves, _flatten_into(leaves, tree, is_leaf)
 
-    def visit(node: Any) -> TreeSpec:
-        definition = None if is_leaf is not None and is_leaf(node) else SUPPORTED_NODES.get(_node_type(node))
-        if definition is None:
-            leaves.append(node)
-            return LeafSpec()
-        children, context = definition.flatten_fn(node)
-        return TreeSpec(_node_type(node), context, [visit(each) for each in children])
 
-    return leaves, visit(tree)
+# No function inside of the two: one that calls itself would keep the leaves until cycles are collected.
+def _flatten_into(leaves: list[Any], node: Any, is_leaf: Callable[[Any], bool] | None) -> TreeSpec:
+    definition = None if is_leaf is not None and is_leaf(node) else SUPPORTED_NODES.get(_node_type(node))
+    if definition is None:
+        leaves.append(node)
+        return LeafSpec()
+    children, context = definition.flatten_fn(node)
+    return TreeSpec(_node_type(node), context, [_flatten_into(leaves, each, is_leaf) for each in children])
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
@@ -146,14 +147,13 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
     given = list(leaves)
     if len(given) != treespec.num_leaves:
         raise ValueError(f"tree_unflatten: {len(given)} leaves for a structure of {treespec.num_leaves}: {treespec}")
-    rest = iter(given)
+    return _built(treespec, iter(given))
 
-    def build(spec: TreeSpec) -> Any:
-        if spec.is_leaf():
-            return next(rest)
-        return SUPPORTED_NODES[spec.type].unflatten_fn([build(each) for each in spec.children_specs], spec.context)
 
-    return build(treespec)
+def _built(spec: TreeSpec, rest: Iterator[Any]) -> Any:
+    if spec.is_leaf():
+        return next(rest)
+    return SUPPORTED_NODES[spec.type].unflatten_fn([_built(each, rest) for each in spec.children_specs], spec.context)
 
 
 def tree_leaves(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> list[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
+from webgpu_torch_core.dispatch.overrides import public
 from webgpu_torch_core.operations.random.gamma import gamma_shares, standard_gamma
 
 from . import constraints
@@ -17,7 +18,7 @@ from .sensitivities import DifferentiableDirichlet, DifferentiableGamma
 from .utils import broadcast_all
 
 
-def differentiable_gamma(concentration: Tensor, generator: torch.Generator | None = None) -> Tensor:
+def _standard_gamma(concentration: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Return gamma variates of rate 1 with gradients of the concentration."""
     drawn = standard_gamma(concentration, generator)
     if not (torch.is_grad_enabled() and concentration.requires_grad):
@@ -25,12 +26,17 @@ def differentiable_gamma(concentration: Tensor, generator: torch.Generator | Non
     return DifferentiableGamma.apply(concentration, drawn)
 
 
-def differentiable_shares(concentration: Tensor, generator: torch.Generator | None = None) -> Tensor:
+def _sample_dirichlet(concentration: Tensor, generator: torch.Generator | None = None) -> Tensor:
     """Return Dirichlet's probabilities along the last dimension with gradients of the concentrations."""
     drawn = gamma_shares(concentration, generator)
     if not (torch.is_grad_enabled() and concentration.requires_grad):
         return drawn
     return DifferentiableDirichlet.apply(concentration, drawn)
+
+
+# Calls of theirs are seen by transforms, as those of other functions that draw.
+differentiable_gamma = public(_standard_gamma, "torch._standard_gamma")
+differentiable_shares = public(_sample_dirichlet, "torch._sample_dirichlet")
 
 
 class Gamma(Parametric, ExponentialFamily):

@@ -210,6 +210,10 @@ def _maker(tensor: Tensor) -> str | None:
     return None if node is None else node.name()
 
 
+#: what returns the text of a tensor's tangent, None of one that has none, while there are tangents
+tangents_told: list[Callable[[Tensor], str | None]] = []
+
+
 def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     shown = None if self.device.type == "cpu" else str(self.device)
 
@@ -217,11 +221,12 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
     # Of 16 bits by default, too, numbers that are pairs of float32 need no mention.
     pair = complex128 if default_float[0] is float64 else complex64
     own = kind not in ("Tensor", "Parameter")
+    tangent = next((each(self) for each in tangents_told), None) if self.requires_grad else None
     text = format_tensor(
         None if isinstance(self._storage.value, MetaValue) else read_numbers(self), self.dtype, tuple(self._layout.shape),
         requires_grad=self._requires_grad, grad_fn_name=_maker(self), device=shown,
         is_default_dtype=self.dtype in (default_float[0], pair, int64, bool_),
-        contents=tensor_contents, prefix=f"{kind}(" if own else "tensor(",
+        contents=tensor_contents, prefix=f"{kind}(" if own else "tensor(", tangent=tangent,
     )  # fmt: skip
     return f"Parameter({text})" if own and getattr(self, "_is_param", False) else text
 

@@ -21,7 +21,7 @@ from ..creation.typed_storage import TypedStorage
 from ..creation.untyped_storage import UntypedStorage
 from ..movement.joining import tril, triu
 from ..movement.views import as_strided
-from .writing import make_in_place, refuse_gradient, without_repeats
+from .writing import check_inference, check_leaf, make_in_place, refuse_gradient, without_repeats
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -92,6 +92,8 @@ def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tens
 @operation("view", namespace="method")
 def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """Look at the storage by other sizes, strides and offset, in place."""
+    check_leaf(self)
+    check_inference(self)
     tracked = self.requires_grad
     result = as_strided(self, size, stride, storage_offset)
     self._layout = result._layout

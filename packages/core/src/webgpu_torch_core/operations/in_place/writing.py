@@ -99,12 +99,17 @@ def check_writable(target: Tensor, tracked: bool = False) -> None:
     ``tracked``: as for :func:`check_leaf`.
     """
     check_leaf(target, tracked)
+    check_inference(target)
+    check_distinct(target)
+
+
+def check_inference(target: Tensor) -> None:
+    """Raise where a tensor of inference mode is to be changed outside of it."""
     if target._storage.inference and not recording.inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed.You can make a clone to get a normal "
             "tensor before doing inplace update.See https://github.com/pytorch/rfcs/pull/17 for more details."
         )
-    check_distinct(target)
 
 
 def _forbidden_view(target: Tensor) -> str:

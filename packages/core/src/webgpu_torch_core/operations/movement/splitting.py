@@ -9,11 +9,12 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...ir.layouts import channels_last_strides, contiguous_strides, layout, wrap_dimension
 from ...record.changes import changed_tensor
+from ...record.grad_mode import recording
 from ...tensors.memory_formats import contiguous_format, has_memory_format, memory_format
 from ...tensors.tensor import Size, Tensor, storage_size
 from ..common import sizes_from
 from ..creation.factories import empty
-from ..in_place.writing import check_leaf, write
+from ..in_place.writing import check_inference, check_leaf, write
 from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueeze
 
 # Splitting
@@ -93,7 +94,7 @@ def _strides_of(shape: Size, memory_format: memory_format | None) -> tuple[int, 
 @operation("view", namespace="method")
 def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = None) -> Tensor:
     """Change shape in place, growing the storage where needed; new elements are undefined."""
-    if self.requires_grad:
+    if self.requires_grad and not recording.inference:
         raise RuntimeError("cannot resize variables that require grad")
     shape = Size(sizes_from(sizes))
     if any(each < 0 for each in shape):
@@ -119,6 +120,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
 def _reshaping(function: Any, name: str) -> None:
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_leaf(self)
+        check_inference(self)
         edge_tracked = self.requires_grad
         result = function(self, *args, **kwargs)
         self._layout = result._layout

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 def make_view(input: Tensor, shape: Layout, title: str, backward: Callable[[Tensor], Any], kind: Any = None) -> Tensor:
     """Return a view with a layout (and element type), whose gradient goes through ``backward``."""
     result = Tensor._from_storage(input._storage, shape, kind or input.dtype, input.device)
+    if input._storage.inference:
+        # Neither gradients nor counts of writes are followed from it on.
+        return result
     if input.requires_grad or input._base is not None:
         if needs_gradient(input):
             attach(result, title, (input,), backward)

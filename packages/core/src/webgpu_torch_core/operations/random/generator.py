@@ -85,8 +85,8 @@ class Generator:
         )
         return from_bytes(data, (len(data),), uint8, host_device())
 
-    def set_state(self, new_state: Any) -> None:
-        """Continue from a state :meth:`get_state` returned.
+    def set_state(self, new_state: Any) -> Generator:
+        """Continue from a state :meth:`get_state` returned; returns the generator.
 
         Raises:
             TypeError: the state is no tensor of uint8.
@@ -103,6 +103,7 @@ class Generator:
             self._seed, self._offset = int.from_bytes(data[:8], "little"), int.from_bytes(data[8:], "little")
         else:
             raise RuntimeError(f"RNG state is wrong size: expected 16 bytes for {self.device}, got {len(data)}")
+        return self
 
     def position(self) -> tuple[MersenneTwister, int, int]:
         """Return where the stream stands, for :meth:`move_to`."""
