@@ -292,6 +292,60 @@ def test_dynamic_in_a_larger_network() -> None:
         assert table[0].weight().qscheme() is t.per_channel_affine_float_qparams
 
 
+RECURRENT: dict[str, Callable[[Any], Any]] = {
+    "LSTM": lambda t: t.nn.LSTM(5, 6, 2, bidirectional=True), "GRU": lambda t: t.nn.GRU(5, 6, batch_first=True),
+    "LSTMCell": lambda t: t.nn.LSTMCell(5, 6), "GRUCell": lambda t: t.nn.GRUCell(5, 6), "RNNCell": lambda t: t.nn.RNNCell(5, 6, nonlinearity="relu"),
+}  # fmt: skip
+
+
+def flat(value: Any) -> list[Any]:
+    """Return the tensors of a result as arrays."""
+    if isinstance(value, tuple):
+        return [each for one in value for each in flat(one)]
+    return [value.detach().numpy()] if hasattr(value, "detach") else []
+
+
+@pytest.mark.parametrize("kind", ["qint8", "float16"])
+@pytest.mark.parametrize("name", RECURRENT)
+def test_recurrent(name: str, kind: str) -> None:
+    torch.manual_seed(3)
+    weights, results = RECURRENT[name](torch).state_dict(), []
+    for t in LIBRARIES:
+        layer = RECURRENT[name](t)
+        layer.load_state_dict({key: t.from_numpy(value.numpy().copy()) for key, value in weights.items()})
+        made = t.ao.quantization.quantize_dynamic(t.nn.Sequential(layer), dtype=getattr(t, kind))[0]
+        x = t.from_numpy(numbers((4, 5) if "Cell" in name else (3, 4, 5), 2))
+        found = flat(made(x))
+        if "Cell" not in name:
+            lengths = t.tensor([3, 1, 2])
+            packed = t.nn.utils.rnn.pack_padded_sequence(
+                x.transpose(0, 1)[:3], lengths, batch_first=True, enforce_sorted=False
+            )
+            packed_result, states = made(packed)
+            found += [packed_result.data.detach().numpy(), *flat(states)]
+        results.append((found, repr(made)))
+    assert results[0][1] == results[1][1] and len(results[0][0]) == len(results[1][0])
+    for one, other in zip(results[0][0], results[1][0], strict=True):
+        # One step of the scale of a state, where a number is halfway between two.
+        np.testing.assert_allclose(one, other, rtol=0, atol=2e-3 if kind == "float16" else 2e-2)
+        assert np.abs(one - other).mean() < 1e-3
+
+
+def test_states_of_recurrent_networks() -> None:
+    for name in ("LSTM", "GRUCell"):
+        made = [
+            webgpu_torch.ao.quantization.quantize_dynamic(webgpu_torch.nn.Sequential(RECURRENT[name](webgpu_torch)))
+            for _ in range(2)
+        ]
+        file = io.BytesIO()
+        webgpu_torch.save(made[0].state_dict(), file)
+        file.seek(0)
+        made[1].load_state_dict(webgpu_torch.load(file))
+        x = webgpu_torch.randn(4, 5) if "Cell" in name else webgpu_torch.randn(3, 4, 5)
+        for one, other in zip(flat(made[0](x)), flat(copy.deepcopy(made[1])(x)), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 def test_tables() -> None:
     weight, results = numbers((9, 6), 4), []
     for t in LIBRARIES:
@@ -420,3 +474,14 @@ def test_on_every_device(device: str) -> None:
     there = copy.deepcopy(made).to(device)(x.to(device))
     assert there.device.type == device
     assert (there.cpu() - made(x)).abs().max() <= 1.01 * scale_of(made)
+
+
+def test_engines() -> None:
+    for t in LIBRARIES:
+        before = t.backends.quantized.engine
+        assert {"fbgemm", "qnnpack", "x86", "onednn"} <= set(t.backends.quantized.supported_engines)
+        for name in ("qnnpack", before):
+            t.backends.quantized.engine = name
+            assert t.backends.quantized.engine == name
+        with pytest.raises(RuntimeError, match="unheard-of"):
+            t.backends.quantized.engine = "unheard-of"

@@ -8,6 +8,7 @@ from . import cudnn as cudnn
 from . import mkldnn as mkldnn
 from . import mps as mps
 from . import opt_einsum as opt_einsum
+from . import quantized as quantized
 from . import xpu as xpu
 
 

@@ -53,7 +53,8 @@ DEFAULT_QAT_MODULE_MAPPINGS: Mapping = {
 }  # fmt: skip
 DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS: Mapping = {
     nn.Linear: nnqd.Linear, nnqatd.Linear: nnqd.Linear, NonDynamicallyQuantizableLinear: nnqd.Linear, nni.LinearReLU: nniqd.LinearReLU,
-    nn.Embedding: nnq.Embedding,
+    nn.Embedding: nnq.Embedding, nn.LSTM: nnqd.LSTM, nn.GRU: nnqd.GRU, nn.LSTMCell: nnqd.LSTMCell, nn.GRUCell: nnqd.GRUCell,
+    nn.RNNCell: nnqd.RNNCell,
 }  # fmt: skip
 DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS: Mapping = {
     F.elu: ops.quantized.elu, F.hardswish: ops.quantized.hardswish, F.instance_norm: ops.quantized.instance_norm,

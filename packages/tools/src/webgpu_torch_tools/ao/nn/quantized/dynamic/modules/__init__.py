@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from .linear import Linear
+from .rnn import GRU, LSTM, GRUCell, LSTMCell, RNNCell
 
-__all__ = ["Linear"]
+__all__ = ["GRU", "LSTM", "GRUCell", "LSTMCell", "Linear", "RNNCell"]
