@@ -56,6 +56,8 @@ class Pass:
         self.held = {gradient._storage for _, gradient in roots if gradient is not None}
         self.exposed = False
         self.callbacks: list[Callable[[], object]] = []
+        # What is to be told of one gradient of the pass, and was.
+        self.told: set[object] = set()
         # Nodes recorded before this number are not visited: what arrives at them is returned.
         self.floor = -2
 

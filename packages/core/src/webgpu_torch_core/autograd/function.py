@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any, TypeAlias
 
 from ..notices import warn
@@ -243,6 +242,14 @@ def _backward_of(function: Any) -> Any:
     return function.backward
 
 
+class _NodesOfClass:
+    """The class of the nodes of a function's calls."""
+
+    def __get__(self, instance: object, owner: type[Function]) -> type[FunctionNode]:
+        del instance
+        return owner._kind()
+
+
 class Function:
     """Base of custom differentiable functions: write static ``forward(ctx, …)`` and ``backward(ctx, *grads)``, call
     ``apply``.
@@ -292,6 +299,7 @@ class Function:
 
     #: another name of :meth:`backward`; write one of the two
     vjp = backward
+    _backward_cls = _NodesOfClass()
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
@@ -401,11 +409,16 @@ class Function:
         return found
 
     @classmethod
-    def _node(cls, context: FunctionContext, edges: Any, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> Node:
+    def _kind(cls) -> type[FunctionNode]:
         kind = cls.__dict__.get("_node_kind")
         if kind is None:
             kind = type(f"{cls.__name__}Backward", (FunctionNode,), {"__slots__": (), "__doc__": FunctionNode.__doc__})
             cls._node_kind = kind  # type: ignore[attr-defined]
+        return kind
+
+    @classmethod
+    def _node(cls, context: FunctionContext, edges: Any, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> Node:
+        kind = cls._kind()
         node = kind(kind.__name__, edges, cls, context, tuple(map(_template, args)), tuple(map(_template, outputs)))
         marked = context._non_differentiable
         if marked:
@@ -456,43 +469,3 @@ def _check_marks(context: FunctionContext, outputs: tuple[Any, ...]) -> None:
             raise RuntimeError(
                 f"mark_non_differentiable only accepts variable arguments, but got {type(each).__name__}"
             )
-
-
-class _Refusal(Function):
-    """Passes on what must not be differentiated again."""
-
-    transformed = True
-
-    @staticmethod
-    def forward(ctx: Any, *tensors: Any) -> Any:
-        """Return the tensors as they are."""
-        return tuple(each.detach() for each in tensors)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        """Refuse."""
-        raise RuntimeError("trying to differentiate twice a function that was marked with @once_differentiable")
-
-
-def once_differentiable(fn: Any) -> Any:
-    """Mark a ``backward`` whose result cannot be differentiated again."""
-
-    @wraps(fn)
-    def wrapper(ctx: Any, *args: Any) -> Any:
-        saved, recording.enabled = recording.enabled, False
-        try:
-            outputs = fn(ctx, *args)
-        finally:
-            recording.enabled = saved
-        if not saved or not any(isinstance(each, Tensor) and each.requires_grad for each in args):
-            return outputs
-        parts = outputs if isinstance(outputs, tuple) else (outputs,)
-        sources = [
-            each.detach().requires_grad_() for each in parts if isinstance(each, Tensor) and each.dtype.category >= 2
-        ]
-        refusing = iter(_Refusal.apply(*sources)) if sources else iter(())
-        return tuple(
-            next(refusing) if isinstance(each, Tensor) and each.dtype.category >= 2 else each for each in parts
-        )
-
-    return wrapper

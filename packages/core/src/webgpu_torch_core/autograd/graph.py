@@ -175,16 +175,15 @@ def _all_known(tensors: Sequence[Any], function: Any) -> Any:
 
 def _first_known(function: Any) -> Any:
     lock = threading.Lock()
-    called: list[int] = []
 
     def watch(number: int) -> Any:
         del number
 
         def hook(gradient: Any) -> None:
             with lock:
-                if running.task.number in called:
+                if lock in running.task.told:
                     return
-                called[:] = [running.task.number]
+                running.task.told.add(lock)
             function(gradient)
 
         return hook

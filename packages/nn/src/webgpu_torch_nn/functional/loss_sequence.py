@@ -8,7 +8,8 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.autograd.function import Function, once_differentiable
+from webgpu_torch_core.autograd.function import Function
+from webgpu_torch_core.autograd.once import once_differentiable
 
 from ._arguments import wide
 

@@ -46,6 +46,9 @@ def format_time(microseconds: float) -> str:
     return f"{microseconds:.3f}us"
 
 
+_format_time = format_time
+
+
 def _old_name(name: str, new: str) -> Any:
     def read(self: Any) -> Any:
         warn(f"`{name}` is deprecated, please use `{new}` instead.", FutureWarning)
@@ -285,6 +288,25 @@ class EventList(list[Any]):
     def self_cpu_time_total(self) -> float:
         """Microseconds of the host, each counted once."""
         return sum(each.self_cpu_time_total for each in self)
+
+    def _populate_cpu_children(self) -> None:
+        """Find which events happened directly inside of others: of one thread, and not beyond the other's end."""
+        threads: dict[tuple[int, int], list[FunctionEvent]] = {}
+        for each in self:
+            if not each.is_async and each.device_type is DeviceType.CPU:
+                threads.setdefault((each.thread, each.node_id), []).append(each)
+        for events in threads.values():
+            around: list[FunctionEvent] = []
+            for each in sorted(events, key=lambda event: (event.time_range.start, -event.time_range.end)):
+                while around and (
+                    each.time_range.start >= around[-1].time_range.end
+                    or each.time_range.end > around[-1].time_range.end
+                ):
+                    around.pop()
+                if around:
+                    around[-1].append_cpu_child(each)
+                    each.set_cpu_parent(around[-1])
+                around.append(each)
 
     def table(
         self,

@@ -193,7 +193,7 @@ class AnySparse(HoldingTensor):
 
             return with_sparse(func, *args, **kwargs)
         name = "matmul" if name in ("mm", "mv", "bmm") else name
-        if not path or (name in _PARTS and type(args[0])._method(name) is None):
+        if not path or name == "backward" or (name in _PARTS and type(args[0])._method(name) is None):
             with DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         if name in _QUESTIONS:

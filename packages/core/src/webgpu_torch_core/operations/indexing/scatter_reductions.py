@@ -73,6 +73,10 @@ def _attach_product(result: Tensor, input: Tensor, dim: int, index: Tensor, src:
         own = grad * product(filled, src) / filled
         zero = src == 0
         zeros = gather(scatter_add(input.new_zeros(input.shape), dim, index, zero.to(src.dtype)), dim, index)
+        if needs_gradient(input, src, grad) and bool((zeros > 1).any()):
+            raise RuntimeError(
+                "Double backward is unsupported for src when >1 zeros in src are scattered to the same position in self"
+            )
         single = zero & (zeros == 1)
         others = gather(grad * product(input, src.masked_fill(single, 1.0)), dim, index)
         divided = gather(grad * value, dim, index) / src.masked_fill(zero, 1.0)

@@ -1,8 +1,9 @@
-"""Random numbers inside of ``vmap``, gradients of batches of cotangents, and shapes of examples; as in PyTorch."""
+"""Random numbers inside of ``vmap``, batches of cotangents, and small parts of the graph; as in PyTorch."""
 
 from __future__ import annotations
 
 import gc
+import importlib
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -179,3 +180,45 @@ def test_kinds_of_nodes() -> None:
         assert issubclass(type(node), kind)
         assert kind not in type(node).mro()
         assert not isinstance(None, kind)
+
+
+def test_products_of_two_zeros_are_differentiated_once() -> None:
+    for t in (torch, ours):
+        start, index = t.tensor([1.0], dtype=t.float64, requires_grad=True), t.tensor([0, 0])
+        factors = t.tensor([0.0, 0.0], dtype=t.float64, requires_grad=True)
+        result = t.scatter_reduce(start, 0, index, factors, "prod")
+        assert t.autograd.grad(result.sum(), factors, retain_graph=True)[0].tolist() == [0.0, 0.0]
+        with pytest.raises(RuntimeError, match="Double backward is unsupported for"):
+            t.autograd.grad(result.sum(), factors, create_graph=True)[0].sum().backward()
+
+
+def test_older_functions_know_their_nodes() -> None:
+    for t in (torch, ours):
+
+        class InPlace(t.autograd.function.InplaceFunction):  # type: ignore[name-defined,misc]
+            @staticmethod
+            def forward(ctx: Any, a: Any, b: Any) -> Any:
+                ctx.mark_dirty(a)
+                return a.add_(b)
+
+            @staticmethod
+            def backward(ctx: Any, gradient: Any) -> Any:
+                return gradient, gradient
+
+        x, y = t.ones(2), t.ones(2, requires_grad=True)
+        result = InPlace.apply(x, y)
+        assert result.grad_fn.__class__ is InPlace._backward_cls
+        assert issubclass(InPlace._backward_cls, t.autograd.function.BackwardCFunction)
+
+
+def test_events_inside_of_others() -> None:
+    for name in ("torch", "webgpu_torch"):
+        util = importlib.import_module(f"{name}.autograd.profiler_util")
+        ranges = [(1, 0, 1), (1, 1, 2), (0, 0, 2), (0, 1, 2), (0, 1, 3)]
+        events = util.EventList(
+            util.FunctionEvent(id=number, node_id=0, name="", thread=thread, start_us=start, end_us=end)
+            for number, (thread, start, end) in enumerate(ranges, 1)
+        )
+        events._populate_cpu_children()
+        assert [[each.id for each in event.cpu_children] for event in events] == [[], [], [], [], [4]]
+        assert util._format_time(1500.0) == "1.500ms"
