@@ -11,7 +11,7 @@ from webgpu_torch_nn.modules.conv import _Conv
 
 
 class _ConvNd(_Conv):
-    """What these convolutions hold beside those of :mod:`torch.nn`: a configuration, and what rounds the weight.
+    """What these convolutions hold beside those of ``torch.nn``: a configuration, and what rounds the weight.
 
     Raises:
         AssertionError: there is no configuration.
@@ -34,7 +34,7 @@ class _ConvNd(_Conv):
 
     @classmethod
     def from_float(cls, mod: Answer, use_precomputed_fake_quant: bool = False) -> Answer:
-        """Return the convolution for one of :mod:`torch.nn`, which shares its weight and its configuration.
+        """Return the convolution for one of ``torch.nn``, which shares its weight and its configuration.
 
         Raises:
             AssertionError: the module is no such convolution, or has no configuration.
@@ -54,7 +54,7 @@ class _ConvNd(_Conv):
         return made
 
     def to_float(self) -> Answer:
-        """Return the module of :mod:`torch.nn` with this weight."""
+        """Return the module of ``torch.nn`` with this weight."""
         made: Answer = self._plain(
             self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding, self.dilation, self.groups,
             self.bias is not None, self.padding_mode,

@@ -15,7 +15,7 @@ class Linear(nn.Linear):
     """:class:`torch.nn.Linear`, ``[..., in_features]``, with a weight that is rounded as integers would be.
 
     Args:
-        in_features, out_features, bias, device, dtype: as the layer of :mod:`torch.nn` has them.
+        in_features, out_features, bias, device, dtype: as the layer of ``torch.nn`` has them.
         qconfig: the configuration.
 
     Raises:
@@ -45,7 +45,7 @@ class Linear(nn.Linear):
 
     @classmethod
     def from_float(cls, mod: Answer, use_precomputed_fake_quant: bool = False) -> Answer:
-        """Return the layer for one of :mod:`torch.nn`, which shares its weight and its configuration.
+        """Return the layer for one of ``torch.nn``, which shares its weight and its configuration.
 
         Raises:
             AssertionError: the module is no such layer, or has no configuration.
@@ -63,7 +63,7 @@ class Linear(nn.Linear):
         return made
 
     def to_float(self) -> Answer:
-        """Return the layer of :mod:`torch.nn` with this weight."""
+        """Return the layer of ``torch.nn`` with this weight."""
         made = nn.Linear(self.in_features, self.out_features, self.bias is not None)
         made.weight = nn.Parameter(self.weight.detach())
         if self.bias is not None:

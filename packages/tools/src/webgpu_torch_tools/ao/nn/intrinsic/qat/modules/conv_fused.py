@@ -117,7 +117,7 @@ class _ConvBnNd(_Conv):
         return made
 
     def to_float(self) -> Answer:
-        """Return one convolution of :mod:`torch.nn` that does both, fused with the ReLU if there is one."""
+        """Return one convolution of ``torch.nn`` that does both, fused with the ReLU if there is one."""
         made: Answer = self._plain(
             self.in_channels, self.out_channels, self.kernel_size, self.stride, self.padding, self.dilation, self.groups,
             True, self.padding_mode,

@@ -88,7 +88,7 @@ class LinearBn1d(nn.Linear):
         return made
 
     def to_float(self) -> Answer:
-        """Return one layer of :mod:`torch.nn` that does both."""
+        """Return one layer of ``torch.nn`` that does both."""
         made: Answer = nn.Linear(self.in_features, self.out_features)
         made.weight, made.bias = self.fused_weight_and_bias()
         return made

@@ -21,5 +21,5 @@ class LinearReLU(Linear):
         return F.relu(super().forward(input))
 
     def to_float(self) -> Answer:
-        """Return the fused module of :mod:`torch.nn` with this weight."""
+        """Return the fused module of ``torch.nn`` with this weight."""
         return fused.LinearReLU(super().to_float(), nn.ReLU())
