@@ -84,7 +84,7 @@ NAMESPACES = _namespaces(
      ("webgpu_torch.export", "webgpu_torch.export.graph_signature")),
     ("torch.quasirandom", "Points that fill a cube evenly."),
     ("torch.ao.quantization", "Networks in integers: observers, configurations, conversion, and the modules that it makes.",
-     ("webgpu_torch.ao.quantization", "webgpu_torch.ao.nn.quantized", "webgpu_torch.ao.nn.quantized.dynamic",
+     ("webgpu_torch.ao.quantization", "webgpu_torch.ao.quantization.quantize_fx", "webgpu_torch.ao.nn.quantized", "webgpu_torch.ao.nn.quantized.dynamic",
       "webgpu_torch.ao.nn.intrinsic", "webgpu_torch.ao.nn.qat")),
     ("torch.masked", "Reductions of what a mask shows."),
     ("torch.func", "Transforms of functions: gradients, Jacobians, mapping over batches."),

@@ -29,6 +29,7 @@ class CustomOpDef:
 
     def __init__(self, name: str, function: Callable[..., object] | None = None) -> None:
         self.name = name
+        self.__name__ = name.rpartition("::")[2]
         self._kernels: dict[str, Callable[..., object]] = (
             {} if function is None else {"CompositeExplicitAutograd": function}
         )

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from webgpu_torch._ops import OpOverload, OpOverloadPacket
+from webgpu_torch.library import CustomOpDef
 from webgpu_torch_core.dispatch.overrides import PATHS
 
 #: how Python writes what the operator module calls by name
@@ -106,6 +107,8 @@ def torch_path(value: object) -> str | None:
         return PATHS[value]
     if isinstance(value, OpOverload | OpOverloadPacket):
         return f"torch.ops.{value}" if value.namespace == "aten" else None
+    if isinstance(value, CustomOpDef):
+        return f"torch.ops.{value.name.replace('::', '.')}"
     name, module = getattr(value, "__name__", None), getattr(value, "__module__", None)
     if not isinstance(name, str) or not isinstance(module, str):
         return None
