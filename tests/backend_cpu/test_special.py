@@ -55,3 +55,12 @@ def test_near_pytorchs(name: str, kind: torch.dtype) -> None:
     expected = getattr(torch, name)(x)
     doubtful = (getattr(torch, name)(torch.nextafter(x, x + 1)) - expected).abs() > 1e-6 * expected.abs()
     torch.testing.assert_close(torch.from_numpy(found)[~doubtful], expected[~doubtful], equal_nan=True)
+
+
+def test_tails_of_erfinv_in_any_order_of_memory() -> None:
+    x = np.linspace(-1, 1, 602, dtype=np.float32)[1:-1].reshape(20, 30) ** 3
+    x[3, 4] = np.float32(1 - 2**-20)
+    expected = special.erfinv(x.ravel()).reshape(x.shape)
+    for laid in (np.asfortranarray(x), np.repeat(x, 2, 1)[:, ::2], np.ascontiguousarray(x.T).T):
+        assert np.array_equal(special.erfinv(laid), expected)
+    np.testing.assert_allclose(special.erfinv(x[3, 4]), expected[3, 4], rtol=3e-7)

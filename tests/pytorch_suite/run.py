@@ -57,12 +57,13 @@ not counted, nor are tests that PyTorch itself skips on devices other than its o
 """
 
 TAIL = """
-What remains, by cause: views that are conjugated or negated later, which here are computed; sparse tensors in most of `test_sparse.py`;
+What remains, by cause: views that are conjugated or negated later, which here are computed; batches of compressed rows that
+become blocks, which PyTorch refuses, in `test_sparse.py`; counts of steps, which are numbers, in `test_optim.py`; nested tensors without jagged layout;
 quantised tensors and modules; objects of storages whose subclass counts when they go; subclasses that wrap tensors in files; parts of one
 storage in PyTorch's oldest files; indices that are themselves being computed, which are looked at with the next result; products and means
 by `index_reduce` in float16, which here are rounded once; checkpoints that recompute one saved
-tensor at a time, saved results of nodes and `gradcheck` of sparse tensors in `test_autograd.py`; `make_fx`; the texts of tensors inside of `torch.func`; processes of data
-loaders; tests that take longer than their limit. On WebGPU: uint64; DLPack, which has no way to its memory; tests that index with tensors
+tensor at a time, saved results of nodes and `gradcheck` of sparse tensors in `test_autograd.py`; `make_fx`; the texts of tensors inside of `torch.func`;
+tests that take longer than their limit. On WebGPU: uint64; DLPack, which has no way to its memory; tests that index with tensors
 of the CPU. Files that were not collected have no row.
 """
 

@@ -215,11 +215,12 @@ def _erfinv_single(x: Array) -> Array:
     """Return the inverse of erf of float32 numbers, within 8 units in the last place."""
     w = -np.log((_ONE - x) * (_ONE + x))
     result = _polynomial(w - np.float32(2.5), _INVERSE_NEAR)
-    far = np.flatnonzero(w >= np.float32(5.0))
-    if far.size:
-        tails = np.sqrt(w.reshape(-1)[far])
+    # A mask, not numbers of elements: what lies in another order has no flat view to write into.
+    far = w >= np.float32(5.0)
+    if far.any():
+        tails = np.sqrt(w[far])
         ends = _polynomial(tails - np.float32(3.0), _INVERSE_FAR)
-        result.reshape(-1)[far] = np.where(np.isinf(tails), tails, ends)
+        result[far] = np.where(np.isinf(tails), tails, ends)
     result *= x
     return result
 
