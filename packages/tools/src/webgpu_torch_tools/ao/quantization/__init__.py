@@ -137,19 +137,19 @@ from .stubs import (
     QuantWrapper,
 )
 
-#: which modules stand for which when weights alone become integers
+#: Which modules stand for which when weights alone become integers.
 DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS = _mappings.DEFAULT_DYNAMIC_QUANT_MODULE_MAPPINGS
-#: which operations of quantised tensors stand for which functions
+#: Which operations of quantised tensors stand for which functions.
 DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS = _mappings.DEFAULT_FLOAT_TO_QUANTIZED_OPERATOR_MAPPINGS
-#: what rounds the results of modules whose range is known
+#: What rounds the results of modules whose range is known.
 DEFAULT_MODULE_TO_ACT_POST_PROCESS = _mappings.DEFAULT_MODULE_TO_ACT_POST_PROCESS
-#: which modules stand for which in training
+#: Which modules stand for which in training.
 DEFAULT_QAT_MODULE_MAPPINGS = _mappings.DEFAULT_QAT_MODULE_MAPPINGS
-#: which modules stand for which when weights and activations become integers
+#: Which modules stand for which when weights and activations become integers.
 DEFAULT_STATIC_QUANT_MODULE_MAPPINGS = _mappings.DEFAULT_STATIC_QUANT_MODULE_MAPPINGS
-#: a configuration, or none
+#: A configuration, or none.
 QConfigAny = QConfig | None
-#: what observes, or rounds
+#: What observes, or rounds.
 ObserverOrFakeQuantize = ObserverBase | FakeQuantizeBase
 
 __all__ = [
