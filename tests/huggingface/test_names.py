@@ -145,3 +145,8 @@ def test_functions_whose_name_a_module_has_too_stay(run_code: Callable[..., str]
         "[3.0, 3.0] FutureWarning",
         "False",
     ]
+
+
+def test_modules_inside_of_parts_are_whole(run_code: Callable[..., str]) -> None:
+    """A part that is loaded when it is asked for brings modules, which have all names of PyTorch's, too."""
+    assert run_code("import webgpu_torch.as_torch, torch; print(torch.ao.nn.quantizable.modules.LSTM.__name__)").strip() == "LSTM"

@@ -104,6 +104,10 @@ def complete(module: ModuleType, path: str) -> ModuleType:
         ours = own.get(name)
         if isinstance(ours, type) and not stubs.is_stub(ours):
             complete_class(ours, f"{path}.{name}", content)
+    # A part of the library that is loaded when it is first asked for brings the modules inside of it.
+    for name, inside in list(own.items()):
+        if isinstance(inside, ModuleType) and inside.__name__ == f"{module.__name__}.{name}":
+            complete(inside, f"{path}.{name}")
     return module
 
 
