@@ -149,4 +149,7 @@ def test_functions_whose_name_a_module_has_too_stay(run_code: Callable[..., str]
 
 def test_modules_inside_of_parts_are_whole(run_code: Callable[..., str]) -> None:
     """A part that is loaded when it is asked for brings modules, which have all names of PyTorch's, too."""
-    assert run_code("import webgpu_torch.as_torch, torch; print(torch.ao.nn.quantizable.modules.LSTM.__name__)").strip() == "LSTM"
+    assert (
+        run_code("import webgpu_torch.as_torch, torch; print(torch.ao.nn.quantizable.modules.LSTM.__name__)").strip()
+        == "LSTM"
+    )

@@ -61,8 +61,11 @@ What remains, by cause: views that are conjugated or negated later, which here a
 become blocks, which PyTorch refuses, in `test_sparse.py`; counts of steps, which are numbers, in `test_optim.py`; nested tensors without jagged layout;
 quantised tensors and modules; objects of storages whose subclass counts when they go; subclasses that wrap tensors in files; parts of one
 storage in PyTorch's oldest files; indices that are themselves being computed, which are looked at with the next result; products and means
-by `index_reduce` in float16, which here are rounded once; checkpoints that recompute one saved
-tensor at a time, saved results of nodes and `gradcheck` of sparse tensors in `test_autograd.py`; `make_fx`; the texts of tensors inside of `torch.func`;
+by `index_reduce` in float16, which here are rounded once; in `test_autograd.py`
+forward mode where primal and tangent share memory with what they were made of, or where it is switched off, names of nodes of gradients of
+gradients, operations that PyTorch has for these tests alone, views that are replayed, hooks written in C++, `record_function` by its
+operators, and versions of a tensor whose `data` was set; `make_fx`; the texts of tensors inside of `torch.func`; captured tensors that a
+transform writes;
 tests that take longer than their limit. On WebGPU: uint64; DLPack, which has no way to its memory; tests that index with tensors
 of the CPU. Files that were not collected have no row.
 """
