@@ -296,4 +296,11 @@ def _place(inputs: Sequence[object], wanted: object) -> int:
     return next(number for number, each in enumerate(inputs) if each is wanted)
 
 
-__all__ = ["GradcheckError", "get_analytical_jacobian", "get_numerical_jacobian", "gradcheck", "gradgradcheck"]
+__all__ = [
+    "Checked",
+    "GradcheckError",
+    "get_analytical_jacobian",
+    "get_numerical_jacobian",
+    "gradcheck",
+    "gradgradcheck",
+]

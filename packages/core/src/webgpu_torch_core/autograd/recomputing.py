@@ -254,6 +254,7 @@ def casting_as_now() -> Callable[[], contextlib.AbstractContextManager[None]]:
 
 __all__ = [
     "CheckpointError",
+    "Defaults",
     "Frame",
     "casting_as_now",
     "defaults",
