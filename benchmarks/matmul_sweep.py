@@ -26,7 +26,7 @@ from webgpu_torch_backend_wgpu.program import Capabilities, Program
 from webgpu_torch_core.backend.interface import Plan, Step
 from webgpu_torch_core.ir.dtypes import dtype, float16, float32
 from webgpu_torch_core.ir.expression import accumulator, cast, load
-from webgpu_torch_core.ir.kernels import Contraction, Operand, Output, Store
+from webgpu_torch_core.ir.kernels import Contraction, Kernel, Operand, Output, Store
 
 SIZES = (
     "4096x4096x4096:rc", "4096x4096x4096:rr", "4096x4096x4096:cc", "4096x4096x4096:cr", "1024x1024x1024:rc",
@@ -95,23 +95,26 @@ def matrix_name(tile: MatrixTile) -> str:
     return f"matrices {tile.m}x{tile.n}x{tile.k} of {unit.m}x{unit.n}x{unit.k}{split}"
 
 
-def measure(device: Any, kernel: Contraction, make: Make, buffers: list[Any]) -> float:
+def measure(device: Any, kernel: Kernel, make: Make, buffers: list[Any], parameters: tuple[float, ...] = ()) -> float:
     """Return the median seconds of one dispatch, by the wall clock over batches that fill ``EACH`` seconds."""
     device.compiler.generate = make
-    single = Plan([Step(kernel, (0, 1), (2,), ())], 3, ())
+    inputs, outputs = len(kernel.operands), len(kernel.outputs)
+    places = tuple(range(inputs)), tuple(range(inputs, inputs + outputs))
+    step = Step(kernel, *places, tuple(range(len(parameters))))
+    single = Plan([step], inputs + outputs, ())
     for _ in range(2):
         start = time.perf_counter()
-        device.run(single, buffers, ())
+        device.run(single, buffers, parameters)
         device.synchronize()
         once = time.perf_counter() - start
     count = max(1, min(200, int(EACH / 5 / max(once, 1e-5))))
-    many = Plan([Step(kernel, (0, 1), (2,), ())] * count, 3, ())
-    device.run(many, buffers, ())
+    many = Plan([step] * count, inputs + outputs, ())
+    device.run(many, buffers, parameters)
     device.synchronize()
     found = []
     for _ in range(5):
         start = time.perf_counter()
-        device.run(many, buffers, ())
+        device.run(many, buffers, parameters)
         device.synchronize()
         found.append((time.perf_counter() - start) / count)
     return statistics.median(found)

@@ -20,7 +20,7 @@ from ..program import Capabilities, Pass, Program
 from .access import LANES, Buffers, evaluate
 from .attention_parts import Parts, as_contraction, store_row, store_sum
 from .attention_softmax import Softmax
-from .attention_tile import AttentionTile
+from .attention_tile import AttentionTile, columns_read
 from .contraction import Frame
 from .contraction_loader import Loader
 from .contraction_tile import ThreadSums, locate
@@ -216,9 +216,13 @@ class RowWriter:
         body = self.body
         linear = body.let("linear", LINEAR_GROUP)
         body.leave(linear >= count)
-        # The rows that attend to most columns come first: whoever waits for the last ones does not wait for the longest.
-        self.base_m = body.let("base_m", (u32(self.blocks_m - 1) - linear % self.blocks_m) * self.tile.m)
-        return body.let("piece", linear // self.blocks_m)
+        if columns_read(self.kernel) == 1.0:
+            self.base_m = body.let("base_m", linear % self.blocks_m * self.tile.m)
+            return body.let("piece", linear // self.blocks_m)
+        # The rows that attend to most columns come first, those of all batches: who comes last has the shortest way to go.
+        others = max(count // max(self.blocks_m, 1), 1)
+        self.base_m = body.let("base_m", (u32(self.blocks_m - 1) - linear // others) * self.tile.m)
+        return body.let("piece", linear % others)
 
     def _place_of(self, number: int) -> Node:
         """Return which row one of a thread's is, which may lie behind the last one."""

@@ -76,13 +76,13 @@ class AttentionTile(Record):
 #: m, n, rows, across, deep of a workgroup's block, and the share of an adapter's operations per second that it reaches with
 #: sums up to 64 wide, and with wider ones
 _BLOCKS: dict[tuple[int, int, int, int, int], tuple[float, float]] = {
-    (128, 64, 8, 8, 8): (0.8, 0.8),
-    (128, 64, 4, 8, 8): (0.9, 1.01),
-    (64, 64, 4, 8, 16): (0.72, 0.88),
-    (64, 64, 4, 16, 16): (0.92, 0.92),
-    (64, 64, 8, 16, 16): (0.65, 0.85),
-    (32, 64, 4, 16, 16): (0.35, 0.35),
-    (32, 32, 4, 8, 8): (0.3, 0.3),
+    (128, 64, 8, 8, 8): (0.38, 0.36),
+    (128, 64, 4, 8, 8): (0.4, 0.44),
+    (64, 64, 4, 8, 16): (0.36, 0.36),
+    (64, 64, 4, 16, 16): (0.39, 0.35),
+    (64, 64, 8, 16, 16): (0.34, 0.33),
+    (32, 64, 4, 16, 16): (0.36, 0.23),
+    (32, 32, 4, 8, 8): (0.37, 0.31),
 }
 #: up to which width
 _WIDE = 64
@@ -92,8 +92,8 @@ _REACHING = ((128, 64, 4, 8, 8),)
 #: in how many parts columns may be split, and most bytes of the parts
 _SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 _MOST_SCRATCH = 1 << 26
-#: the share of its rate that a unit reaches with one block, and that is left where the rows' sides do not stay
-_ALONE, _STREAMED = 0.5, 0.97
+#: threads with which a unit reaches its rate, and the share of it that is left where the rows' sides do not stay
+_ENOUGH, _STREAMED = 128, 0.97
 
 
 def attention_tiles(kernel: Attention, capabilities: Capabilities) -> Iterator[AttentionTile]:
@@ -143,12 +143,15 @@ def attention_seconds(kernel: Attention, tile: AttentionTile, facts: Facts) -> f
     widest = max(_width(kernel, each.along) for each in kernel.sums)
     blocks = max(-(-m // tile.m) * -(-widest // tile.v) * batch * tile.splits, 1)
     depth = sum(tile.stages(_width(kernel, each.depth)) * tile.deep for each in kernel.products)
-    columns = -(-n // (tile.n * tile.splits)) * tile.n * columns_read(kernel)
+    columns = -(-n // (tile.n * tile.splits)) * tile.n
     work = 2 * tile.m * columns * (depth + len(kernel.sums) * tile.v)
     share = _BLOCKS[tile.m, tile.n, tile.rows, tile.across, tile.deep][tile.v > _WIDE]
     share *= 1.0 if tile.kept else _STREAMED
-    rounds = -(-blocks // facts.units)
-    seconds = rounds * facts.units * work / (facts.flops * share * (_ALONE if rounds == 1 else 1.0)) + facts.dispatch
+    # Where rows attend to ever more columns, the longest of the blocks begin first, and the short ones fill what they leave.
+    read = columns_read(kernel)
+    rounds = -(-blocks // facts.units) if read == 1.0 else blocks * read / facts.units
+    rounds = max(rounds, _ENOUGH / min(tile.threads, _ENOUGH))
+    seconds = rounds * facts.units * work / (facts.flops * share) + facts.dispatch
     if tile.splits == 1:
         return seconds
     return seconds + 8 * tile.splits * batch * m * widest / facts.bandwidth + SPLITTING * facts.dispatch

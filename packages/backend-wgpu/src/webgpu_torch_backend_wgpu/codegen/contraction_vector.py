@@ -14,6 +14,7 @@ from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame, Side
+from .contraction_cost import sides_computed
 from .contraction_parts import Parts
 from .ir import Call, Name, Node, fixed, minimum, u32, vector, zero
 from .module import LINEAR_GROUP, THREAD, WORKGROUP
@@ -38,12 +39,16 @@ _THREADS_ALONE = 32
 _ENOUGH_RESULTS, _LONGEST_SUM = 32, 1 << 12
 #: the shares of an adapter's operations and of the memory's bandwidth that are reached
 _OPERATIONS, _BANDWIDTH = 0.155, 1.0
+#: operations that an element takes which is read at a computed place
+_PLACE = 80
 
 
 def vector_seconds(kernel: Contraction, plan: None, facts: Facts) -> float:
     """Return an estimate of the time that a contraction with few rows takes: of reading, or of multiplying what was read."""
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    return max(kernel.nbytes() / (facts.bandwidth * _BANDWIDTH), 2 * batch * m * n * k / (facts.flops * _OPERATIONS))
+    (left, right), _ = sides_computed(kernel)
+    work = 2 * batch * m * n * k / _OPERATIONS + batch * k * (m * left + n * right) * _PLACE
+    return max(kernel.nbytes() / (facts.bandwidth * _BANDWIDTH), work / facts.flops)
 
 
 class Strip(Record):

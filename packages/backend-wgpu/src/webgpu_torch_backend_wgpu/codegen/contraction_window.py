@@ -28,14 +28,7 @@ class Split(NamedTuple):
 def split_value(value: Expression, rows: frozenset[int], depths: frozenset[int]) -> Split:
     """Return a side's value, split by the dimensions of batch and row, and those of the depth."""
 
-    def sorted_sum(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
-        changed = make(node.step, arguments, node.payload, node.dtype)
-        if changed.step == "select":
-            condition, yes, no = arguments
-            return _chosen(condition, yes, no, (rows, depths))
-        return _sorted(changed, rows, depths) if changed.dtype is int32 and changed.step in _ADDITIVE else None
-
-    changed = rewrite(value, sorted_sum)
+    changed = sorted_sums(value, rows, depths)
     found: dict[frozenset[int], list[Expression]] = {rows: [], depths: []}
     pending, seen = [changed], set[Expression]()
     while pending:
@@ -50,6 +43,21 @@ def split_value(value: Expression, rows: frozenset[int], depths: frozenset[int])
         else:
             found[part].append(node)
     return Split(changed, tuple(found[rows]), tuple(found[depths]))
+
+
+def sorted_sums(
+    value: Expression, rows: frozenset[int] = frozenset(), depths: frozenset[int] = frozenset()
+) -> Expression:
+    """Return a value whose places are sums in one order: of what belongs to the rows, to the depths, and to both."""
+
+    def sorted_sum(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+        changed = make(node.step, arguments, node.payload, node.dtype)
+        if changed.step == "select":
+            condition, yes, no = arguments
+            return _chosen(condition, yes, no, (rows, depths))
+        return _sorted(changed, rows, depths) if changed.dtype is int32 and changed.step in _ADDITIVE else None
+
+    return rewrite(value, sorted_sum)
 
 
 _ADDITIVE = ("add", "subtract", "multiply")

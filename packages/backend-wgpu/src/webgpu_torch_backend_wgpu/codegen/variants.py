@@ -32,6 +32,7 @@ from .contraction_each import each_seconds, generate_each, has_few_channels
 from .contraction_host import generate_host, host_seconds, host_tiles_of
 from .contraction_matrix import generate_matrix, matrix_seconds, matrix_tiles_of
 from .contraction_prepared import generate_prepared
+from .contraction_sliding import generate_sliding, sliding, sliding_seconds
 from .contraction_tile import generate_tile, tile_seconds, tiles_of
 from .contraction_vector import SKINNY, generate_alone, generate_vector, sums_alone, vector_seconds
 from .module import WORKGROUP
@@ -107,8 +108,9 @@ def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:
 
 #: the shares of the operations per second that products as contractions of their own reach, of float32 and of halves
 _PRODUCTS, _PRODUCTS_OF_HALVES = 0.85, 0.45
-#: what they and the softmax cost besides, in dispatches, most of it the host's time
-_THREE_PASSES = 6
+#: what they and the softmax cost besides, in dispatches, most of it the host's time; the bytes that they move for a score; and
+#: how many times as long a kernel may take that keeps no scores
+_THREE_PASSES, _SCORE, _WITHOUT_SCORES = 6, 16, 1.5
 
 
 @lru_cache(1024)
@@ -126,12 +128,9 @@ def attention_pays(kernel: Attention, capabilities: Capabilities) -> bool:
     moved = copies * sum(each.numel * each.dtype.itemsize for each in kernel.operands)
     reached = _PRODUCTS if all(each.dtype.itemsize == 4 for each in kernel.operands[:3]) else _PRODUCTS_OF_HALVES
     multiplying = 2 * batch * m * n * (k + v) / (facts.flops * reached) if m > SKINNY else 0.0
-    return (
-        own
-        < max(multiplying, moved / facts.bandwidth)
-        + 4 * batch * m * n / facts.bandwidth
-        + _THREE_PASSES * facts.dispatch
-    )
+    scores = _SCORE * batch * m * n / facts.bandwidth
+    apart = max(multiplying, moved / facts.bandwidth) + scores + _THREE_PASSES * facts.dispatch
+    return own < _WITHOUT_SCORES * apart
 
 
 def _traffic(share: float) -> Callable[[Kernel, object, Facts], float]:
@@ -257,6 +256,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("tiles of matrices", matrix_tiles_of, matrix_seconds, generate_matrix),
         Variant("tiles", _of_many_rows(tiles_of), tile_seconds, generate_tile),
         Variant("tiles for the host", _of_many_rows(host_tiles_of), host_seconds, generate_host),
+        Variant("neighbours per thread", sliding, sliding_seconds, generate_sliding),
         Variant(
             "a result per thread", _where(lambda k, _: has_few_channels(k) and not _has_few_rows(k)), each_seconds,
             lambda k, c, _: generate_each(k, c),
