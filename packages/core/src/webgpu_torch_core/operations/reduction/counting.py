@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_, float32, float64, int64
+from ...ir.dtypes import bool_, float32, float64, int32, int64
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..creation.ranges import arange
@@ -40,8 +40,18 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if least < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     kind = int64 if weights is None else float32 if weights.dtype is float32 else float64
-    amounts = values.new_ones(values.numel()) if weights is None else weights.detach().to(kind)
-    return values.new_zeros(max(most + 1, minlength), dtype=kind).index_add(0, values, amounts)
+    count = max(most + 1, minlength)
+    if weights is None:
+        return counted(values, values.new_ones(values.numel(), dtype=int32), count).to(kind)
+    return values.new_zeros(count, dtype=kind).index_add(0, values, weights.detach().to(kind))
+
+
+def counted(places: Tensor, amounts: Tensor, count: int) -> Tensor:
+    """Return how often each of ``count`` places occurs, as int32: with amounts of 0 and 1, which count or do not.
+
+    Such numbers are added in any order, also by devices that have no atomic additions of floats or of 64 bits.
+    """
+    return amounts.new_zeros(count).index_add(0, places, amounts)
 
 
 #: what a segment without elements gives, and how scatters call the reduction

@@ -35,6 +35,7 @@ from ..outputs import computed_in, into
 from ..return_types import make
 from ..sorting.order import sort
 from ..sorting.searching import searchsorted
+from .counting import counted
 from .moments import vector_norm
 from .reductions import restore, spread_evenly
 from .reductions import sum as summed
@@ -379,8 +380,7 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
     inside = (values >= low) & (values <= high)
     place = clamp(((values - low) * bins / (high - low)).floor(), 0, bins - 1)
     place = where(inside, place, 0).to(int64)
-    result = input.new_zeros(bins).index_add(0, place, inside.to(input.dtype))
-    return into(result, out, True)
+    return into(counted(place, inside.to(int32), bins).to(input.dtype), out, True)
 
 
 @operation("composite")
@@ -468,8 +468,12 @@ def _counts(points: Tensor, edges: list[Tensor], weight: Tensor | None, density:
     shape = tuple(each.numel() - 1 for each in edges)
     if flat is None or inside is None:
         raise RuntimeError("histogramdd: no dimensions")
-    amount = inside.to(points.dtype) if weight is None else inside.to(points.dtype) * weight
-    result = points.new_zeros(math.prod(shape)).index_add(0, flat, amount).reshape(shape)
+    size = math.prod(shape)
+    if weight is None:
+        result = counted(flat, inside.to(int32), size).to(points.dtype)
+    else:
+        result = points.new_zeros(size).index_add(0, flat, inside.to(points.dtype) * weight)
+    result = result.reshape(shape)
     if density:
         result = result / result.sum()
         for number, each in enumerate(edges):

@@ -78,6 +78,24 @@ class Window:
             coordinates.append(clamped(position, size) if tests else position)
         return coordinates, inside
 
+    def apart(self, sizes: Sequence[int]) -> tuple[Window, Window] | None:
+        """Return a window along the last dimension and one across the others that give the same one after the other.
+
+        None where the window has few taps, or all of them along one of both.
+        """
+        others, count = len(self.taps) - 1, math.prod(self.taps)
+        if count <= UNROLLED or self.taps[-1] in (1, count):
+            return None
+        one, none = (1,) * others, (0,) * others
+        along = Window(
+            (*one, self.taps[-1]), (*one, self.stride[-1]), (*none, self.padding[-1]), (*one, self.dilation[-1]),
+            (*sizes[:-1], self.output[-1]),
+        )  # fmt: skip
+        across = Window(
+            (*self.taps[:-1], 1), (*self.stride[:-1], 1), (*self.padding[:-1], 0), (*self.dilation[:-1], 1), self.output
+        )
+        return along, across
+
     def misses(self, sizes: Sequence[int]) -> bool:
         """Return whether the window reads nothing at some position."""
         for axis, size in enumerate(sizes):
@@ -227,6 +245,10 @@ def window_sum(input: Tensor, window: Window, scale: float | None = None) -> Ten
     shape = (*input._layout.shape[:2], *window.output)
     if not input.numel():
         return nothing(input, shape)
+    apart = window.apart(input._layout.shape[2:])
+    # What is rounded only at the end is summed at once.
+    if apart is not None and compute_dtype(input.dtype) is input.dtype:
+        return window_sum(window_sum(input, apart[0]), apart[1], scale)
     kernel = _window_sum_kernel(input._layout, input._storage.value.numel, input.dtype, window, scale is not None)
     result = record(kernel, (input,), () if scale is None else (scale,), (shape,))
     sizes, spatial = tuple(input._layout.shape[2:]), len(window.taps)
@@ -287,6 +309,12 @@ def _tap_kernel(source: Layout, numel: int, kind: dtype, window: Window) -> Any:
 
 def greatest_taps(input: Tensor, window: Window) -> Tensor:
     """Return [n, c, positions…]: the number (row-major, int32) of the tap that reads the greatest element."""
+    apart = window.apart(input._layout.shape[2:])
+    if apart is not None:
+        along, across = apart
+        first = greatest_taps(input, along)
+        second = greatest_taps(_pick(input, first, along, False), across)
+        return second * window.taps[-1] + _pick(first, second, across, False)
     kernel = _tap_kernel(input._layout, input._storage.value.numel, input.dtype, window)
     lowest = -math.inf if input.dtype.category == 2 else input.dtype.minimum
     return record(kernel, (input,), (lowest,) * len(kernel.parameters), ((*input._layout.shape[:2], *window.output),))
