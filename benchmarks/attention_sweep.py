@@ -1,7 +1,7 @@
 """Variants of the attention kernels at given sizes: times, estimates, and PyTorch's time (CUDA, TF32 off).
 
-Usage: attention_sweep.py [BxMxNxE[:causal][:TYPE] ...]; B counts batches and heads, M rows, N columns, E is the width of heads.
-Results are compared with those of the variant that is chosen.
+Usage: attention_sweep.py [BxHxMxNxE[:causal][:TYPE] ...]: B batches, H heads of width E, M rows, N columns. Operands lie as
+models have them, all heads of a position side by side. Results are compared with those of the variant that is chosen.
 """
 
 from __future__ import annotations
@@ -18,22 +18,41 @@ from common import peer
 from matmul_sweep import BUDGET, measure
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.codegen.variants import VARIANTS, choose
-from webgpu_torch_core.ir.dtypes import float16, float32
-from webgpu_torch_core.ir.expression import coordinate
-from webgpu_torch_core.ir.kernels import Attention
-from webgpu_torch_testing.attention_tests import attention
+from webgpu_torch_core.ir.dtypes import dtype, float16, float32
+from webgpu_torch_core.ir.expression import Expression, accumulator, cast, constant, coordinate, load, reduced
+from webgpu_torch_core.ir.kernels import Attention, Operand, Output, Product, Store, WeightedSum
 
 SIZES = (
-    "16x2048x2048x64", "16x4096x4096x128:causal", "16x1024x1024x128:causal", "12x1024x1024x64:causal", "96x512x512x64",
-    "12x1500x1500x64", "384x197x197x64", "32x1x8192x128:float16", "16x2048x2048x64:float16", "16x4096x4096x128:causal:float16",
+    "1x16x2048x2048x64", "1x16x4096x4096x128:causal", "1x16x1024x1024x128:causal", "1x12x1024x1024x64:causal", "8x12x512x512x64",
+    "1x12x1500x1500x64", "32x12x197x197x64", "8x12x128x128x64", "2x8x4096x4096x40", "8x4x1x8192x128:float16",
+    "1x16x2048x2048x64:float16", "1x16x4096x4096x128:causal:float16",
 )  # fmt: skip
 #: how many variants are told, the fastest first
 SHOWN = 12
 
 
+def attention(batch: int, heads: int, m: int, n: int, width: int, kind: dtype, causal: bool) -> Attention:
+    """Return the kernel of queries [batch, m, heads, width], and of keys and values [batch, n, heads, width]."""
+    row, head = heads * width, width
+
+    def read(operand: int, rows: int, along: tuple[int, ...]) -> Expression:
+        return cast(load(operand, 0, (rows * row, head, *along), kind), float32)
+
+    product = Product(read(0, m, (row, 1, 0, 0)), read(1, n, (0, 1, 0, row)), "k")
+    store = Store(0, 0, (m * row, head, row, 0, 1), cast(accumulator(float32), kind))
+    values = WeightedSum(accumulator(float32), read(2, n, (0, 0, 1, row)), "v", store)
+    last = coordinate(2) + 1 if causal else None
+    score = reduced(0, float32) * constant(width**-0.5, float32)
+    sizes = [batch * each * row for each in (m, n, n)]
+    return Attention(
+        tuple(Operand(kind, each) for each in sizes), (Output(kind, sizes[0], None),), (), "attention", (batch, heads), (m,),
+        (width,), (width,), (n,), (product,), None, last, score, (values,), (),
+    )  # fmt: skip
+
+
 def theirs(pytorch: Any, arrays: list[Any], causal: bool) -> float:
     """Return PyTorch's median seconds of one attention."""
-    query, key, value = (pytorch.from_numpy(each)[None].to("cuda") for each in arrays)
+    query, key, value = (pytorch.from_numpy(each).to("cuda").transpose(1, 2) for each in arrays)
     found = []
     for _ in range(6):
         start = time.perf_counter()
@@ -48,12 +67,14 @@ def sweep(device: Any, pytorch: Any, text: str) -> None:
     """Print the table of one size."""
     sizes, *others = text.split(":")
     causal, kind = "causal" in others, float16 if "float16" in others else float32
-    batch, m, n, width = (int(each) for each in sizes.split("x"))
+    batch, heads, m, n, width = (int(each) for each in sizes.split("x"))
     generator = np.random.default_rng(1)
-    arrays = [generator.standard_normal((batch, rows, width), np.float32).astype(kind.name) for rows in (m, n, n)]
-    kernel = attention(m, n, width, width, kind, batch, last=coordinate(1) + 1 if causal else None)
+    arrays = [
+        generator.standard_normal((batch, rows, heads, width), np.float32).astype(kind.name) for rows in (m, n, n)
+    ]
+    kernel = attention(batch, heads, m, n, width, kind, causal)
     buffers = [device.allocate(each.nbytes) for each in arrays]
-    buffers += [device.allocate(batch * m * width * kind.itemsize), device.allocate(batch * m * 4)]
+    buffers.append(device.allocate(arrays[0].nbytes))
     for buffer, each in zip(buffers[:3], arrays, strict=True):
         device.write(buffer, memoryview(each.tobytes()))
     given = device.capabilities
@@ -70,11 +91,11 @@ def sweep(device: Any, pytorch: Any, text: str) -> None:
             continue
         named = kernel.replace(name=f"attention {text} {plan}")
         try:
-            seconds = measure(device, named, lambda k, c, v=variant, p=plan: v.emit(k, c, p), buffers, (0.125,))
+            seconds = measure(device, named, lambda k, c, v=variant, p=plan: v.emit(k, c, p), buffers)
         except Exception as failure:  # one variant that an adapter refuses must not end the sweep
             print(f"  failed: {plan}: {type(failure).__name__}: {str(failure)[:200]}", flush=True)
             continue
-        found = np.frombuffer(device.read(buffers[3], batch * m * width * kind.itemsize), kind.name).astype(np.float32)
+        found = np.frombuffer(device.read(buffers[3], arrays[0].nbytes), kind.name).astype(np.float32)
         wanted = found if wanted is None else wanted
         error = float(np.abs(found - wanted).max())
         told = ", ".join(f"{name} {getattr(plan, name)}" for name in plan.fields)

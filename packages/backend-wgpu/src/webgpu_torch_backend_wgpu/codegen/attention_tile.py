@@ -106,7 +106,8 @@ def attention_tiles(kernel: Attention, capabilities: Capabilities) -> Iterator[A
         least = 4 * across
         reach = (least, 2 * least) if block not in _REACHING else (least, 2 * least, 4 * least)
         for v in {min(-(-widest // least) * least, most) for most in reach}:
-            for kept in (True, False):
+            # Small blocks hide what they wait for by their number, which their memory limits.
+            for kept in (True, False) if m // rows * across >= _ENOUGH else (False,):
                 tile = AttentionTile(m, n, v, rows, across, deep, kept, 1)
                 if tile.threads > capabilities.invocations or tile.nbytes(kernel) > capabilities.workgroup_bytes:
                     continue

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _LEAST_ROWS = 64
 #: the share of its rate that a unit reaches with one block that is left over
 _LEFT_OVER = 0.45
+#: sums of all threads of a unit with which it reaches its rate, and the share of it that fewer in several blocks reach
+_ENOUGH_SUMS, _FEW = 1 << 14, 0.8
 #: how much faster a split sum must be
 _MARGIN = 1.15
 
@@ -46,15 +48,17 @@ def blocks_seconds(
 ) -> float:
     """Return an estimate of the time of a tile that reaches so many operations per second with all units busy.
 
-    ``lead`` steps of k pass before it does; a unit with one block only reaches the share ``alone`` of its rate; after so many
-    blocks at once as are computed ``together``, one may be left over.
+    ``lead`` steps of k pass before it does; a unit with one block only reaches the share ``alone`` of its rate, and one with few
+    sums in several not all of it either; after so many blocks at once as are computed ``together``, one may be left over.
     """
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
     splits = tile.splits
     blocks = max(-(-m // tile.m) * -(-n // tile.n) * batch * splits, 1)
     rounds = -(-blocks // facts.units)
     lasting = rounds - 1 + 1 / _LEFT_OVER if together > 1 and rounds > 1 and rounds % together == 1 else rounds
-    busy = blocks / facts.units / lasting * (alone if rounds == 1 else 1.0)
+    few = rounds * tile.m * tile.n * tile.slices < _ENOUGH_SUMS
+    reached = alone if rounds == 1 else _FEW if few else 1.0
+    busy = blocks / facts.units / lasting * reached
     seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (flops * busy)
     if splits == 1:
         return seconds
