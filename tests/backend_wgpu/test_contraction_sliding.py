@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import codegen_harness
@@ -72,7 +71,9 @@ def depthwise(
 
 
 def check(kernel: Contraction, plan: Sliding, given: tuple[torch.Tensor, torch.Tensor], wanted: torch.Tensor) -> None:
-    make: Callable[[Contraction, Any], Any] = lambda kernel, capabilities: generate_sliding(kernel, capabilities, plan)
+    def make(kernel: Contraction, capabilities: Any) -> Any:
+        return generate_sliding(kernel, capabilities, plan)
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(codegen_harness, "generate", make)
         (got,) = harness().run(kernel, list(given))

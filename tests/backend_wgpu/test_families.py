@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from webgpu_torch_backend_wgpu.families import (
     SIZES_PER_ROUND,
     Families,
 )
+from webgpu_torch_backend_wgpu.gpu.interface import GpuError
 from webgpu_torch_backend_wgpu.program import Binding, Pass, Size
 from webgpu_torch_core.record.devices import canonical_device, engine_for
 
@@ -151,6 +154,14 @@ def test_a_growing_cache_stops_compiling(device: Any) -> None:
     assert device.statistics["programs"] - before <= 4
 
 
+def wait_for(device: Any, programs: int) -> None:
+    """Wait until more programs have been compiled than some, which nothing else waits for."""
+    until = time.monotonic() + 120
+    while device.statistics["programs"] <= programs and time.monotonic() < until:
+        time.sleep(0.01)
+        device.compiler.beside.take()
+
+
 def test_sizes_that_stay_get_text_of_their_own(device: Any) -> None:
     def run(size: int) -> Any:
         return torch.softmax(torch.arange(size, dtype=torch.float32, device="webgpu") * 0.03125 + 2, 0).tolist()
@@ -161,11 +172,52 @@ def test_sizes_that_stay_get_text_of_their_own(device: Any) -> None:
     results = [run(4325) for _ in range(SETTLED_ROUNDS - 1)]
     assert device.statistics["programs"] == before
     results += [run(4325) for _ in range(2)]
+    wait_for(device, before)
+    results += [run(4325) for _ in range(2)]
     assert all(each == expected for each in results)
     after = device.statistics["programs"]
     assert after > before
     results = [run(4325) for _ in range(8)]
     assert device.statistics["programs"] == after
+
+
+def test_nobody_waits_for_text_of_its_own(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(size: int) -> Any:
+        return torch.softmax(torch.arange(size, dtype=torch.float32, device="webgpu") * 0.0625 + 3, 0).tolist()
+
+    go_on = threading.Event()
+    compile_now = device.gpu.pipeline_beside
+    monkeypatch.setattr(device.gpu, "pipeline_beside", lambda request: go_on.wait(120) and compile_now(request))
+    run(4331)
+    expected = run(4337)
+    before = device.statistics["programs"]
+    results = [run(4337) for _ in range(SETTLED_ROUNDS + 4)]
+    assert device.statistics["programs"] == before
+    go_on.set()
+    wait_for(device, before)
+    results += [run(4337) for _ in range(2)]
+    assert device.statistics["programs"] > before
+    assert all(each == expected for each in results)
+
+
+def test_text_that_is_refused_stays_shared(device: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(size: int) -> Any:
+        return torch.softmax(torch.arange(size, dtype=torch.float32, device="webgpu") * 0.125 + 5, 0).tolist()
+
+    refused = threading.Event()
+
+    def refuse(_request: Any) -> GpuError:
+        refused.set()
+        return GpuError("internal", "no more room")
+
+    monkeypatch.setattr(device.gpu, "pipeline_beside", refuse)
+    run(4341)
+    expected = run(4347)
+    for _ in range(SETTLED_ROUNDS + 4):
+        assert run(4347) == expected
+    assert refused.wait(120)
+    for _ in range(4):
+        assert run(4347) == expected
 
 
 def test_a_captured_function_does_not_share(device: Any) -> None:

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from webgpu_torch_core.backend.interface import CannotWaitError, Device, DeviceLostError, Plan
+from webgpu_torch_core.backend.interface import CannotWaitError, Device, DeviceLostError, Plan, Step
 from webgpu_torch_core.config import DEBUG
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64, uint64
 from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel, PreparedContraction
@@ -361,7 +361,7 @@ class WgpuDevice(Device):
             prepared = plan.prepared
             if prepared is None:
                 prepared = plan.prepared = prepare(plan, self.compiler, own=plan.lasting)
-            elif prepared.patience and (plan.lasting or self._is_settled(prepared)):
+            elif prepared.patience and (plan.lasting or self._is_settled(plan, prepared)):
                 prepared = plan.prepared = prepare(plan, self.compiler, own=True)
             buffers = [*run.externals, *self.pool.take_all(plan.temporaries)]
             recording, every = self._recording(prepared, buffers, run.parameters)
@@ -373,11 +373,26 @@ class WgpuDevice(Device):
                 raise
             run.finish()
 
-    def _is_settled(self, prepared: Prepared) -> bool:
-        """Return whether a plan came back after the host waited for results, again and again: its sizes are there to stay."""
+    def _is_settled(self, plan: Plan, prepared: Prepared) -> bool:
+        """Return whether a plan came back after the host waited for results, again and again, so that its sizes are there to
+        stay; and whether its own pipelines are there, where they can be compiled beside what runs."""
+        if prepared.settling is not None:
+            if not prepared.settling.done():
+                return False
+            if not prepared.settling.result():
+                # They were refused, and the ones that it shares do.
+                prepared.patience.clear()
+                return False
+            self.compiler.beside.take()
+            return True
         prepared.runs += 1
         prepared.rounds.add(self.compiler.round)
-        return prepared.runs >= SETTLED_RUNS or len(prepared.rounds) >= max(tell() for tell in prepared.patience)
+        if prepared.runs < SETTLED_RUNS and len(prepared.rounds) < max(tell() for tell in prepared.patience):
+            return False
+        if not self.gpu.compiles_beside:
+            return True
+        prepared.settling = self.compiler.beside.begin(each.kernel for each in plan.steps if isinstance(each, Step))
+        return False
 
     def _recording(
         self, prepared: Prepared, buffers: list[AnyBuffer], parameters: Sequence[float | int]

@@ -15,6 +15,7 @@ from .errors import KernelError, numbered
 from .families import MOST_OWN, Families
 from .gpu.interface import Gpu, GpuError, Owned, PipelineRequest
 from .program import Binding, Capabilities, Pass, Program
+from .settling import Beside
 
 #: programs and pipelines kept; the least recently used go first
 PROGRAM_LIMIT = 4096
@@ -71,6 +72,8 @@ class Compiler:
         #: programs that somebody asked about before they are compiled
         self._asked: Bounded[Kernel, Program] = Bounded(PROGRAM_LIMIT)
         self._lock = threading.RLock()
+        #: compiles what nobody waits for
+        self.beside = Beside(self)
 
     def compile(self, kernels: Iterable[Kernel], own: bool = False) -> dict[Kernel, Compiled]:
         """Return each kernel's compiled program; pipelines that are missing are compiled in parallel.
@@ -81,6 +84,7 @@ class Compiler:
             KernelError: WGSL was refused; the message shows the lines in question.
         """
         with self._lock:
+            self.beside.take()
             found: dict[Kernel, Compiled] = {}
             made: dict[Kernel, Program] = {}
             for kernel in dict.fromkeys(kernels):
@@ -97,6 +101,34 @@ class Compiler:
             while len(self._pipelines) > PROGRAM_LIMIT:
                 self._pipelines.popitem(last=False)
             return found
+
+    def own_program(self, kernel: Kernel) -> Program | None:
+        """Return a kernel's program that shares no pipeline with other sizes; None where it has that already."""
+        with self._lock:
+            have = self._programs.get(kernel)
+            return self._generated(kernel, True) if have is None or have.shared else None
+
+    def has(self, key: tuple[str, tuple[Binding, ...]]) -> bool:
+        """Return whether there is a pipeline of some source and bindings."""
+        with self._lock:
+            return key in self._pipelines
+
+    def adopt(self, programs: dict[Kernel, Program], made: dict[tuple[str, tuple[Binding, ...]], int]) -> None:
+        """Keep pipelines that were made elsewhere, and the programs that have all of theirs now."""
+        with self._lock:
+            for (source, bindings), handle in made.items():
+                layout = self.gpu.layout(tuple([_buffer_type(each) for each in bindings]))
+                self._pipelines[source, bindings] = self.gpu.own(handle), layout
+                self.compiled_pipelines += 1
+            for kernel, program in programs.items():
+                found = [(self._pipelines.get((each.source, each.bindings)), each) for each in program.passes]
+                if all(pipeline is not None for pipeline, _ in found):
+                    pipelines = [Pipeline(*pipeline, each) for pipeline, each in found if pipeline is not None]
+                    self._programs[kernel] = Compiled(program, pipelines)
+
+    def request(self, entry: Pass) -> PipelineRequest:
+        """Return what a GPU is asked for to compile a pass."""
+        return PipelineRequest(entry.name, entry.source, self.gpu.layout(kinds_of(entry)), self.trusted)
 
     def seconds(self, kernel: Kernel) -> float:
         """Return about how long a kernel takes; 0 where it has no program, which is said when it is compiled."""
@@ -152,10 +184,7 @@ class Compiler:
                     missing.setdefault(key, (kernel, each))
         if not missing:
             return
-        requests = [
-            PipelineRequest(each.name, each.source, self.gpu.layout(kinds_of(each)), self.trusted)
-            for _, each in missing.values()
-        ]
+        requests = [self.request(each) for _, each in missing.values()]
         refused: KernelError | None = None
         compiled = self.gpu.pipelines(requests)
         for (key, (kernel, entry)), request, pipeline in zip(missing.items(), requests, compiled, strict=True):

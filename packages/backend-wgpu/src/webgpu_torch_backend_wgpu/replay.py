@@ -6,7 +6,7 @@ import struct
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from webgpu_torch_core.backend.interface import REPORT_SLOTS, Copy, Plan, Step
 from webgpu_torch_core.bounded import Bounded
@@ -19,6 +19,9 @@ from .gpu.interface import COPY, DISPATCH, STORAGE, UNIFORM, WORDS, Gpu, Owned
 from .memory import Buffer, LongBuffer, Pool
 from .modules import Compiled, Compiler, Pipeline
 from .program import PARAMETER_ALIGNMENT, REPORT_WORDS, Binding, part_bytes
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 AnyBuffer = Buffer | LongBuffer
 #: dispatches per submit: the first ones are small so that the GPU starts early
@@ -91,6 +94,7 @@ class Prepared:
         "rounds",
         "runs",
         "scratch",
+        "settling",
         "steps",
     )
 
@@ -109,6 +113,8 @@ class Prepared:
         self.patience: set[Callable[[], int]] = set()
         self.runs = 0
         self.rounds: set[int] = set()
+        # What tells when its own pipelines have been compiled beside what runs, once that began.
+        self.settling: Future[bool] | None = None
 
 
 def is_split(pipeline: Pipeline, binding: Binding) -> bool:

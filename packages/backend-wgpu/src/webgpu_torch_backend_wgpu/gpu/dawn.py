@@ -328,7 +328,7 @@ class DawnRuntime(Runtime):
         # A processor that computes has better to do than to ask.
         polling = 0.0 if adapter.kind == "cpu" else _POLLING
         gpu = DawnGpu(self, device, reports, limits_of(granted), frozenset(features), polling)
-        gpu.lowers_clock = adapter.kind == "discrete"
+        gpu.lowers_clock, gpu.compiles_beside = adapter.kind == "discrete", threads
         return gpu
 
 

@@ -268,6 +268,10 @@ class HeaderGpu(Gpu):
         release = self.lib.wgpuComputePipelineRelease
         return [each if isinstance(each, GpuError) else self._keep(each, release) for each in made]
 
+    def pipeline_beside(self, request: PipelineRequest) -> int | GpuError:
+        made = self._pipeline(request)
+        return made if isinstance(made, GpuError) else self._keep(made, self.lib.wgpuComputePipelineRelease)
+
     def _keep_awake(self, waiting: Sequence[Future[object]]) -> None:
         """Give the GPU something to do until others have compiled.
 

@@ -172,6 +172,8 @@ class Gpu(ABC):
     enables_subgroups: bool = True
     #: whether it runs slower for a while after it had nothing to do, as cards do
     lowers_clock: bool = False
+    #: whether one thread may compile while others use it, by :meth:`pipeline_beside`
+    compiles_beside: bool = False
     #: True where there are no threads to wait for results, so that coroutines await :meth:`arrive`
     awaited: bool = False
 
@@ -252,6 +254,10 @@ class Gpu(ABC):
     @abstractmethod
     def pipelines(self, requests: Sequence[PipelineRequest]) -> list[int | GpuError]:
         """Return a pipeline or what was wrong for every request, compiling as many at once as helps."""
+
+    def pipeline_beside(self, request: PipelineRequest) -> int | GpuError:
+        """Return a pipeline or what was wrong, while other threads may use the GPU for something else."""
+        raise NotImplementedError
 
     @abstractmethod
     def group(self, layout: int, entries: Sequence[tuple[int, int, int]]) -> int:

@@ -128,7 +128,7 @@ class NativeRuntime(Runtime):
         granted = _ffi.new("WGPULimits *")
         _lib.wgpuDeviceGetLimits(device, granted)
         gpu = NativeGpu(_ffi, _lib, device, reports, limits_of(granted), frozenset(features))
-        gpu.lowers_clock = adapter.kind == "discrete"
+        gpu.lowers_clock, gpu.compiles_beside = adapter.kind == "discrete", True
         return gpu
 
 

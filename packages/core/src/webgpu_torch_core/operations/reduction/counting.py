@@ -47,7 +47,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 
 
 def counted(places: Tensor, amounts: Tensor, count: int) -> Tensor:
-    """Return how often each of ``count`` places occurs, as int32: with amounts of 0 and 1, which count or do not.
+    """Return how often each of ``count`` places occurs, [count] of int32, among places [n]; amounts [n] of 0 and 1 say which count.
 
     Such numbers are added in any order, also by devices that have no atomic additions of floats or of 64 bits.
     """
