@@ -139,12 +139,13 @@ def tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
         # Small blocks compile faster than others; the host has tiles of its own for what takes long.
         yield TINY
         return
-    pads = _pads(kernel)
+    pads = [each for each in _pads(kernel) if each.replace(pad=_PAD).nbytes <= capabilities.workgroup_bytes]
     for tile in _fitting(_SHARES, capabilities):
+        pad = _PAD if tile in pads else tile.pad
         # What threads of a workgroup share by four, workgroups need not share.
         for splits in splits_of(kernel, capabilities) if tile not in (LARGE, LOW_SHARED) else (1,):
             banded = splits > 1 or -(-n // tile.n) >= _WIDE
-            yield _variant(tile, splits, 8 if banded else tile.band, _PAD if tile in pads else tile.pad)
+            yield _variant(tile, splits, 8 if banded else tile.band, pad)
 
 
 @lru_cache(256)
