@@ -30,7 +30,8 @@ KNOWN = {
     "rrelu_": {"generator"}, "threshold": {"out"},
     # positions only
     "result_type": {"tensor", "other", "scalar", "scalar1", "scalar2"}, "detach_": {"input"},
-    "new": {"storage", "other", "size"}, "subtract": {"with 3 arguments by position: too many positional arguments"},
+    "new": {"storage", "other", "size"}, "dequantize": {"tensors"}, "quantize_per_tensor": {"tensors", "scales", "zero_points"},
+    "subtract": {"with 3 arguments by position: too many positional arguments"},
     # documented under a name that they do not take
     "matrix_rank": {"A"}, "pinv": {"A"},
     # results that are sparse are new ones

@@ -181,8 +181,8 @@ def made(path: str, name: str) -> Found | None:
         return _elsewhere(f"{path}.{name}")
     if what == "@":
         place = record.borrowed[name]
-        lender = sys.modules.get(place.partition(":")[0])
-        if lender is not None and lender is sys.modules.get(path):
+        source = place.partition(":")[0]
+        if source != path and sys.modules.get(source) is not None and sys.modules[source] is sys.modules.get(path):
             # One module by two names: its other record tells what is missing.
             return None
         found = _elsewhere(place)
