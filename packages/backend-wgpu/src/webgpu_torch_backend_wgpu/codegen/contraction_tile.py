@@ -105,12 +105,12 @@ TINY = Tile(32, 32, 16, 4, 4)
 _SHARES = {
     LARGE: (0.77, 40, 105), NARROW: (0.63, 24, 105), FLAT: (0.65, 24, 140), FLAT_AHEAD: (0.68, 24, 135), EVEN: (0.61, 40, 140),
     EVEN_SHARED: (0.47, 24, 140), EIGHTY: (0.58, 24, 105), FORTY: (0.48, 24, 105), SMALL: (0.45, 16, 35), LOW: (0.44, 16, 35),
-    LOW_SHARED: (0.3, 16, 35), THIN: (0.4, 16, 35), TINY: (0.24, 16, 35),
+    LOW_SHARED: (0.33, 16, 35), THIN: (0.4, 16, 35), TINY: (0.24, 16, 35),
 }  # fmt: skip
 _BY_BLOCK = {(each.block, each.stages, each.slices): found for each, found in _SHARES.items()}
 #: the share of its rate that a unit reaches with one block, and where each thread has many sums that are not split or threads
 #: share these, if enough threads hide each other's waiting and if not; with more blocks it reaches all of it
-_ALONE, _ALONE_WITH_MANY, _ALONE_WITH_FEW_THREADS = 0.68, 0.83, 0.5
+_ALONE, _ALONE_WITH_MANY, _ALONE_WITH_FEW_THREADS = 0.6, 0.83, 0.5
 #: threads that hide each other's waiting, and that a unit runs at once: of more than a multiple of these some wait for others
 _ENOUGH_THREADS = 128
 #: by which power of the share of a thread's sums that are computed the rate falls: what it reads is of use for fewer
