@@ -29,13 +29,11 @@ Entry = tuple[Any, Any, Any, Any]
 _array_of = attrgetter("array")
 
 
-#: smaller arrays are left to the allocator, which does not unmap them
-SMALLEST = 1 << 16
-
-
 class Pool:
     """Arrays kept for the next allocation of their size: mapping fresh pages costs more than most kernels."""
 
+    #: smaller arrays are left to the allocator, which does not unmap them
+    SMALLEST = 1 << 16
     #: bytes kept at most; beyond it the sizes unused for longest go first
     LIMIT = 1 << 28
 
@@ -45,7 +43,7 @@ class Pool:
 
     def take(self, nbytes: int) -> Any:
         """Return an array of ``nbytes`` uninitialised bytes."""
-        if nbytes < SMALLEST:
+        if nbytes < self.SMALLEST:
             return np.empty(nbytes, np.uint8)
         try:
             # One atomic step takes the array: threads and the garbage collector may be here too.
@@ -59,7 +57,7 @@ class Pool:
     def give(self, array: Any) -> None:
         """Keep an array that nobody refers to any more."""
         nbytes = array.nbytes
-        if nbytes < SMALLEST or nbytes > self.LIMIT:
+        if nbytes < self.SMALLEST or nbytes > self.LIMIT:
             return
         self._free.setdefault(nbytes, []).append(array)
         self.nbytes += nbytes
@@ -85,7 +83,7 @@ class Buffer:
         device.allocated += nbytes
         device.buffers += 1
 
-    def __del__(self, references: Any = sys.getrefcount, smallest: int = SMALLEST) -> None:
+    def __del__(self, references: Any = sys.getrefcount, smallest: int = Pool.SMALLEST) -> None:
         # (These are bound here because at the interpreter's end this module's names are gone before the last tensors.)
         device, nbytes = self.device, self.nbytes
         device.allocated -= nbytes
@@ -119,7 +117,7 @@ class CpuDevice(Device):
 
     def allocate_all(self, sizes: Sequence[int]) -> list[Buffer]:
         return [
-            Buffer(self, np.empty(nbytes, np.uint8), nbytes) if nbytes < SMALLEST else self.allocate(nbytes)
+            Buffer(self, np.empty(nbytes, np.uint8), nbytes) if nbytes < Pool.SMALLEST else self.allocate(nbytes)
             for nbytes in sizes
         ]
 
