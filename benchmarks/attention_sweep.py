@@ -7,16 +7,13 @@ models have them, all heads of a position side by side. Results are compared wit
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
-from common import peer
-from matmul_sweep import BUDGET, measure
-from webgpu_torch_backend_wgpu.backend import WgpuBackend
+from matmul_sweep import measure, seconds_of_peer, sweep_all
 from webgpu_torch_backend_wgpu.codegen.variants import VARIANTS, choose
 from webgpu_torch_core.ir.dtypes import dtype, float16, float32
 from webgpu_torch_core.ir.expression import Expression, accumulator, cast, constant, coordinate, load, reduced
@@ -53,14 +50,8 @@ def attention(batch: int, heads: int, m: int, n: int, width: int, kind: dtype, c
 def theirs(pytorch: Any, arrays: list[Any], causal: bool) -> float:
     """Return PyTorch's median seconds of one attention."""
     query, key, value = (pytorch.from_numpy(each).to("cuda").transpose(1, 2) for each in arrays)
-    found = []
-    for _ in range(6):
-        start = time.perf_counter()
-        for _ in range(20):
-            pytorch.nn.functional.scaled_dot_product_attention(query, key, value, is_causal=causal)
-        pytorch.cuda.synchronize()
-        found.append((time.perf_counter() - start) / 20)
-    return float(np.median(found[1:]))
+    attend = pytorch.nn.functional.scaled_dot_product_attention
+    return seconds_of_peer(pytorch, lambda: attend(query, key, value, is_causal=causal))
 
 
 def sweep(device: Any, pytorch: Any, text: str) -> None:
@@ -104,17 +95,5 @@ def sweep(device: Any, pytorch: Any, text: str) -> None:
     print("\n".join(line for _, line in sorted(lines)[:SHOWN]), flush=True)
 
 
-def main() -> None:
-    """Sweep the sizes named on the command line, or the usual ones."""
-    start = time.perf_counter()
-    device, pytorch = WgpuBackend().open(0), peer()
-    print(device.description())
-    for text in sys.argv[1:] or SIZES:
-        if time.perf_counter() - start > BUDGET:
-            print(f"\nleft out after {BUDGET:.0f} s: {text}")
-            continue
-        sweep(device, pytorch, text)
-
-
 if __name__ == "__main__":
-    main()
+    sweep_all(SIZES, sweep)

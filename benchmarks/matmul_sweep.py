@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,11 +132,16 @@ def largest_error(device: Any, buffer: Any, left: Any, right: Any, m: int, n: in
 def theirs(pytorch: Any, left: Any, right: Any) -> float:
     """Return PyTorch's median seconds of one product of the same operands in the same layouts."""
     a, b = (pytorch.from_numpy(each).to("cuda") for each in (left, right))
+    return seconds_of_peer(pytorch, lambda: pytorch.mm(a, b.T))
+
+
+def seconds_of_peer(pytorch: Any, call: Callable[[], object]) -> float:
+    """Return the median seconds that PyTorch takes for a call."""
     found = []
     for _ in range(6):
         start = time.perf_counter()
         for _ in range(20):
-            pytorch.mm(a, b.T)
+            call()
         pytorch.cuda.synchronize()
         found.append((time.perf_counter() - start) / 20)
     return statistics.median(found[1:])
@@ -175,17 +180,17 @@ def sweep(device: Any, pytorch: Any, text: str) -> None:
             print(f"  failed: {name}: {type(failure).__name__}: {str(failure)[:200]}", flush=True)
 
 
-def main() -> None:
+def sweep_all(usual: Sequence[str], each: Callable[[Any, Any, str], None]) -> None:
     """Sweep the sizes named on the command line, or the usual ones."""
     start = time.perf_counter()
     device, pytorch = WgpuBackend().open(0), peer()
     print(device.description())
-    for text in sys.argv[1:] or SIZES:
+    for text in sys.argv[1:] or usual:
         if time.perf_counter() - start > BUDGET:
             print(f"\nleft out after {BUDGET:.0f} s: {text}")
             continue
-        sweep(device, pytorch, text)
+        each(device, pytorch, text)
 
 
 if __name__ == "__main__":
-    main()
+    sweep_all(SIZES, sweep)

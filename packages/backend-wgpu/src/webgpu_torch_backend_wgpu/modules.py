@@ -15,7 +15,7 @@ from .errors import KernelError, numbered
 from .families import MOST_OWN, Families
 from .gpu.interface import Gpu, GpuError, Owned, PipelineRequest
 from .program import Binding, Capabilities, Pass, Program
-from .settling import Beside
+from .settling import Beside, Key
 
 #: programs and pipelines kept; the least recently used go first
 PROGRAM_LIMIT = 4096
@@ -68,7 +68,7 @@ class Compiler:
         self.round = 0
         self._families = Families()
         self._programs: Bounded[Kernel, Compiled] = Bounded(PROGRAM_LIMIT)
-        self._pipelines: OrderedDict[tuple[str, tuple[Binding, ...]], tuple[Owned, int]] = OrderedDict()
+        self._pipelines: OrderedDict[Key, tuple[Owned, int]] = OrderedDict()
         #: programs that somebody asked about before they are compiled
         self._asked: Bounded[Kernel, Program] = Bounded(PROGRAM_LIMIT)
         self._lock = threading.RLock()
@@ -96,8 +96,7 @@ class Compiler:
                     made[kernel] = self._generated(kernel, own)
             self._compile_missing(made)
             for kernel, program in made.items():
-                pipelines = [Pipeline(*self._pipelines[each.source, each.bindings], each) for each in program.passes]
-                found[kernel] = self._programs[kernel] = Compiled(program, pipelines)
+                found[kernel] = self._keep(kernel, program)
             while len(self._pipelines) > PROGRAM_LIMIT:
                 self._pipelines.popitem(last=False)
             return found
@@ -108,23 +107,26 @@ class Compiler:
             have = self._programs.get(kernel)
             return self._generated(kernel, True) if have is None or have.shared else None
 
-    def has(self, key: tuple[str, tuple[Binding, ...]]) -> bool:
+    def _keep(self, kernel: Kernel, program: Program) -> Compiled:
+        """Keep a program whose pipelines are all there."""
+        pipelines = [Pipeline(*self._pipelines[each.source, each.bindings], each) for each in program.passes]
+        found = self._programs[kernel] = Compiled(program, pipelines)
+        return found
+
+    def has(self, key: Key) -> bool:
         """Return whether there is a pipeline of some source and bindings."""
         with self._lock:
             return key in self._pipelines
 
-    def adopt(self, programs: dict[Kernel, Program], made: dict[tuple[str, tuple[Binding, ...]], int]) -> None:
-        """Keep pipelines that were made elsewhere, and the programs that have all of theirs now."""
+    def adopt(self, programs: dict[Kernel, Program], made: dict[Key, tuple[int, int]]) -> None:
+        """Keep pipelines that were made elsewhere, handles and layouts, and the programs that have all of theirs now."""
         with self._lock:
-            for (source, bindings), handle in made.items():
-                layout = self.gpu.layout(tuple([_buffer_type(each) for each in bindings]))
-                self._pipelines[source, bindings] = self.gpu.own(handle), layout
+            for key, (handle, layout) in made.items():
+                self._pipelines[key] = self.gpu.own(handle), layout
                 self.compiled_pipelines += 1
             for kernel, program in programs.items():
-                found = [(self._pipelines.get((each.source, each.bindings)), each) for each in program.passes]
-                if all(pipeline is not None for pipeline, _ in found):
-                    pipelines = [Pipeline(*pipeline, each) for pipeline, each in found if pipeline is not None]
-                    self._programs[kernel] = Compiled(program, pipelines)
+                if all((each.source, each.bindings) in self._pipelines for each in program.passes):
+                    self._keep(kernel, program)
 
     def request(self, entry: Pass) -> PipelineRequest:
         """Return what a GPU is asked for to compile a pass."""
@@ -174,7 +176,7 @@ class Compiler:
         return self._families.member(entry, self.round, most_own)
 
     def _compile_missing(self, made: dict[Kernel, Program]) -> None:
-        missing: dict[tuple[str, tuple[Binding, ...]], tuple[Kernel, Pass]] = {}
+        missing: dict[Key, tuple[Kernel, Pass]] = {}
         for kernel, program in made.items():
             for each in program.passes:
                 key = each.source, each.bindings

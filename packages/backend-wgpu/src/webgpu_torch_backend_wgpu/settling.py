@@ -34,7 +34,7 @@ class Beside:
     def __init__(self, compiler: Compiler) -> None:
         self._compiler = compiler
         self._threads: ThreadPoolExecutor | None = None
-        self._arrived: deque[tuple[dict[Kernel, Program], dict[Key, int]]] = deque()
+        self._arrived: deque[tuple[dict[Kernel, Program], dict[Key, tuple[int, int]]]] = deque()
 
     def begin(self, kernels: Iterable[Kernel]) -> Future[bool]:
         """Have kernels get pipelines of their own; return what tells when, and whether all of them did."""
@@ -57,11 +57,12 @@ class Beside:
             return False
         missing = {key: each for key, each in missing.items() if not self._compiler.has(key)}
         gpu = self._compiler.gpu
-        made: dict[Key, int] = {}
+        made: dict[Key, tuple[int, int]] = {}
         for key, each in missing.items():
-            found = gpu.pipeline_beside(self._compiler.request(each))
+            request = self._compiler.request(each)
+            found = gpu.pipeline_beside(request)
             if not isinstance(found, GpuError):
-                made[key] = found
+                made[key] = found, request.layout
         self._arrived.append((programs, made))
         return len(made) == len(missing)
 

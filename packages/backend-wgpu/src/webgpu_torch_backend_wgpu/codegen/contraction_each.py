@@ -66,8 +66,13 @@ def generate_each(kernel: Contraction, capabilities: Capabilities) -> Program:
         inner = split_index(module, deep, kernel.k)
         left, right = evaluate(buffers, (kernel.left, kernel.right), [*coordinates, *inner])[0]
         body.add(Assign(total, left * right, "+="))
+    store_sum(buffers, kernel, coordinates, total)
+    return Program((module.finish(module.workgroup, -(-count // module.workgroup)),), ())
+
+
+def store_sum(buffers: Buffers, kernel: Contraction, coordinates: list[Node], total: Node) -> None:
+    """Write the stores of a result from its sum."""
     known = hidden(total) if known_sums(kernel.left, kernel.right) else total
     values = evaluate(buffers, [each.value for each in kernel.stores], coordinates, accumulators=[known])[0]
     for store, value in zip(kernel.stores, values, strict=True):
         buffers.store(store, [value], coordinates)
-    return Program((module.finish(module.workgroup, -(-count // module.workgroup)),), ())

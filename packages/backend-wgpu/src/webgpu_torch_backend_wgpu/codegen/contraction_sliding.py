@@ -18,11 +18,10 @@ from webgpu_torch_core.ir.records import Record
 from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import Buffers, evaluate
-from .cancelling import known_sums
-from .contraction_each import has_few_channels
+from .contraction_each import has_few_channels, store_sum
 from .contraction_window import Split, sorted_sums, split_value
 from .ir import Name, Node, fixed, minimum, zero
-from .module import LINEAR_GROUP, THREAD, Module, hidden, split_index
+from .module import LINEAR_GROUP, THREAD, Module, split_index
 
 #: how many neighbours a thread may sum, and most products that are written out for them
 _NEIGHBOURS, _WRITTEN_OUT = (4, 2), 128
@@ -144,7 +143,9 @@ class _Writer:
         for each, total in enumerate(totals):
             own = body.let(self.module.fresh("own"), start + fixed(each))
             with body.when(own >= first if width % plan.count else None):
-                self._store([*coordinates[: self.place], own, *coordinates[self.place + 1 :]], total)
+                store_sum(
+                    self.buffers, kernel, [*coordinates[: self.place], own, *coordinates[self.place + 1 :]], total
+                )
         return Program((self.module.finish(self.module.workgroup, -(-count // self.module.workgroup)),), ())
 
     def _coordinates(self, i: Node, sizes: list[int]) -> list[Node]:
@@ -167,11 +168,3 @@ class _Writer:
             factor = evaluate(self.buffers, (self.other,), [*coordinates, fixed(place)])[0][0]
             for each, total in enumerate(totals):
                 self.body.set(total, total + elements[place + each * plan.step] * factor)
-
-    def _store(self, coordinates: list[Node], total: Name) -> None:
-        """Write the stores of a result."""
-        kernel = self.kernel
-        known = hidden(total) if known_sums(kernel.left, kernel.right) else total
-        values = evaluate(self.buffers, [each.value for each in kernel.stores], coordinates, accumulators=[known])[0]
-        for store, value in zip(kernel.stores, values, strict=True):
-            self.buffers.store(store, [value], coordinates)

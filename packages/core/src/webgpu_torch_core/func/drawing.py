@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any, NoReturn, TypeAlias
 
 from ..autograd.checkpoint import RandomState
@@ -87,10 +88,8 @@ def _same(func: Value, level: int, args: Value, kwargs: Value) -> Value:
         random = RandomState([args[0].batch])
         results = []
         for index in range(batch_size(level)):
-            if index + 1 == batch_size(level):
-                results.append(func(*example_of(args, level, index), **example_of(kwargs, level, index)))
-                break
-            with random.again():
+            is_last = index + 1 == batch_size(level)
+            with contextlib.nullcontext() if is_last else random.again():
                 results.append(func(*example_of(args, level, index), **example_of(kwargs, level, index)))
         return batched(OPERATIONS["stack"].function(results), level)
     raise RuntimeError(

@@ -25,7 +25,26 @@ from ._simple_observers import ReuseInputObserver as ReuseInputObserver
 from .utils import check_min_max_valid, is_per_tensor, is_symmetric
 
 
-class MinMaxObserver(UniformQuantizationObserverBase):
+class _RangeObserver(UniformQuantizationObserverBase):
+    """Keeps a least and a greatest number: of all tensors, or for each position of a dimension."""
+
+    min_val: Tensor
+    max_val: Tensor
+
+    def _keep(self, low: Tensor, high: Tensor) -> None:
+        self.min_val.copy_(torch.minimum(low, self.min_val))
+        self.max_val.copy_(torch.maximum(high, self.max_val))
+
+    def calculate_qparams(self) -> Parameters:
+        """Return the scales ``[n]`` and the zero points ``[n]``: one of each, or one for each position."""
+        return self._calculate_qparams(self.min_val, self.max_val)
+
+    def extra_repr(self) -> str:
+        """Return what the text of the module says."""
+        return f"min_val={self.min_val}, max_val={self.max_val}"
+
+
+class MinMaxObserver(_RangeObserver):
     """Keeps the least and the greatest number of all tensors.
 
     Args:
@@ -34,9 +53,6 @@ class MinMaxObserver(UniformQuantizationObserverBase):
     Raises:
         NotImplementedError: a scheme with several scales.
     """
-
-    min_val: Tensor
-    max_val: Tensor
 
     def __init__(
         self, dtype: torch.dtype = torch.quint8, qscheme: torch.qscheme = torch.per_tensor_affine, reduce_range: bool = False,
@@ -59,18 +75,6 @@ class MinMaxObserver(UniformQuantizationObserverBase):
             low, high = x_orig.detach().to(self.min_val.dtype).aminmax()
             self._keep(low, high)
         return x_orig
-
-    def _keep(self, low: Tensor, high: Tensor) -> None:
-        self.min_val.copy_(torch.minimum(low, self.min_val))
-        self.max_val.copy_(torch.maximum(high, self.max_val))
-
-    def calculate_qparams(self) -> Parameters:
-        """Return the scale ``[1]`` and the zero point ``[1]``."""
-        return self._calculate_qparams(self.min_val, self.max_val)
-
-    def extra_repr(self) -> str:
-        """Return what the text of the module says."""
-        return f"min_val={self.min_val}, max_val={self.max_val}"
 
     def reset_min_max_vals(self) -> None:
         """Forget what was observed."""
@@ -103,7 +107,7 @@ class MovingAverageMinMaxObserver(MinMaxObserver):
         ranges.average_into(self.min_val, self.max_val, low, high, self.averaging_constant)
 
 
-class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
+class PerChannelMinMaxObserver(_RangeObserver):
     """Keeps the least and the greatest number for each position of a dimension.
 
     Args:
@@ -113,9 +117,6 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
     Raises:
         NotImplementedError: a scheme with one scale, or dynamic quantisation.
     """
-
-    min_val: Tensor
-    max_val: Tensor
 
     def __init__(
         self, ch_axis: int = 0, dtype: torch.dtype = torch.quint8, qscheme: torch.qscheme = torch.per_channel_affine,
@@ -147,18 +148,6 @@ class PerChannelMinMaxObserver(UniformQuantizationObserverBase):
             else:
                 self._keep(low, high)
         return x_orig
-
-    def _keep(self, low: Tensor, high: Tensor) -> None:
-        self.min_val.copy_(torch.minimum(low, self.min_val))
-        self.max_val.copy_(torch.maximum(high, self.max_val))
-
-    def calculate_qparams(self) -> Parameters:
-        """Return the scales ``[n]`` and the zero points ``[n]``."""
-        return self._calculate_qparams(self.min_val, self.max_val)
-
-    def extra_repr(self) -> str:
-        """Return what the text of the module says."""
-        return f"min_val={self.min_val}, max_val={self.max_val}"
 
     def _load_from_state_dict(self, state_dict: dict[str, Answer], prefix: str, *rest: Answer) -> None:
         # How many positions there are is told by what is loaded.
