@@ -121,6 +121,8 @@ from .func import vmap as vmap
 from .jit import fork as fork
 from .jit import wait as wait
 from .library import ops as ops
+from .nested import _nested_tensor_from_mask as _nested_tensor_from_mask
+from .nested import _nested_tensor_from_mask_left_aligned as _nested_tensor_from_mask_left_aligned
 from .nested import jagged as jagged
 from .sparse import hspmm as hspmm
 from .sparse import hsmm as hsmm
@@ -190,6 +192,7 @@ NATIVE = (
     "native_group_norm", "native_layer_norm",
 )  # fmt: skip
 DEPRECATED = ("frobenius_norm", "nuclear_norm", "range")
+FAST = ("_native_multi_head_attention", "_transformer_encoder_layer_fwd")
 
 #: functions that change a tensor in place and that PyTorch has under ``torch``, too
 IN_PLACE = ("zero_", "resize_as_", *in_place_functions.NAMES)
@@ -222,6 +225,7 @@ def main() -> None:
     lines += "".join(imported("webgpu_torch_nn.functional.recurrent", name) for name in RECURRENT)
     lines += "".join(imported("webgpu_torch_nn.functional.native", name) for name in NATIVE)
     lines += "".join(imported("webgpu_torch_nn.functional.deprecated", name) for name in DEPRECATED)
+    lines += "".join(imported("webgpu_torch_nn.functional.fast_attention", name) for name in FAST)
     TARGET.write_text(HEADER + lines + FOOTER)
 
 

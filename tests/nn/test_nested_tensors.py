@@ -245,8 +245,3 @@ def test_refused(name: str) -> None:
             REFUSED[name](t, x)
         errors.append(caught.value)
     assert type(errors[0]) is type(errors[1])
-
-
-def test_the_older_layout_is_refused() -> None:
-    with pytest.raises(NotImplementedError, match=r"torch\.jagged"):
-        webgpu_torch.nested.nested_tensor([webgpu_torch.ones(2)])

@@ -8,7 +8,7 @@ _DISTRIBUTED = (
     "use DistributedDataParallel in one process, or in several that mpiexec starts (see the page Distributed)"
 )
 _SPARSE = "use torch.sparse_coo_tensor, sparse_csr_tensor and Tensor.to_sparse, or dense tensors"
-_NESTED = "use torch.nested with layout=torch.jagged, or pad to one length and give a mask"
+_NESTED = "use torch.nested.nested_tensor, or pad to one length and give a mask"
 _QUANTIZED = "quantise weights with webgpu_torch's encodings, or compute in torch.float16"
 _GPU = "use device='webgpu' and torch.webgpu, which reach the GPU through WebGPU"
 _EXPORT = (

@@ -670,6 +670,8 @@ from webgpu_torch_nn.functional.native import native_layer_norm as native_layer_
 from webgpu_torch_nn.functional.deprecated import frobenius_norm as frobenius_norm
 from webgpu_torch_nn.functional.deprecated import nuclear_norm as nuclear_norm
 from webgpu_torch_nn.functional.deprecated import range as range
+from webgpu_torch_nn.functional.fast_attention import _native_multi_head_attention as _native_multi_head_attention
+from webgpu_torch_nn.functional.fast_attention import _transformer_encoder_layer_fwd as _transformer_encoder_layer_fwd
 
 from . import __config__ as __config__
 from . import __future__ as __future__
@@ -769,6 +771,8 @@ from .func import vmap as vmap
 from .jit import fork as fork
 from .jit import wait as wait
 from .library import ops as ops
+from .nested import _nested_tensor_from_mask as _nested_tensor_from_mask
+from .nested import _nested_tensor_from_mask_left_aligned as _nested_tensor_from_mask_left_aligned
 from .nested import jagged as jagged
 from .sparse import hspmm as hspmm
 from .sparse import hsmm as hsmm

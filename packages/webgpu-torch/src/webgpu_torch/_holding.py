@@ -15,6 +15,9 @@ class HoldingTensor(Tensor):
     _held: Tensor
     _sizes: Size
 
+    #: whether ``torch.overrides.has_torch_function`` is true of them: of classes that PyTorch writes in Python
+    overrides_in_pytorch = False
+
     @classmethod
     def _made(cls, values: Tensor, **own: Answer) -> Self:
         made: Any = cls._from_storage(values._storage, values._layout, values.dtype, values.device)

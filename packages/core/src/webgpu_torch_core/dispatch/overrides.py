@@ -413,7 +413,10 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     """Return whether a call with these arguments goes to one of them or to a mode."""
     if _state.off:
         return False
-    return bool(_state.modes) or (not _state.subclasses_off and bool(_overloaded(relevant_args, [], nested=False)))
+    if _state.modes or _state.subclasses_off:
+        return bool(_state.modes)
+    # Of tensors that hold others some are PyTorch's own kind, to which its functions are told apart further down.
+    return any(getattr(each, "overrides_in_pytorch", True) for each in _overloaded(relevant_args, [], nested=False))
 
 
 def has_torch_function_unary(relevant_arg: Any) -> bool:

@@ -9,6 +9,7 @@ from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn import functional as F
 from webgpu_torch_nn import init
+from webgpu_torch_nn.functional import fast_attention
 from webgpu_torch_nn.functional.attention import _canonical_mask, _none_or_dtype
 from webgpu_torch_nn.modules.linear import NonDynamicallyQuantizableLinear
 from webgpu_torch_nn.modules.module import Module
@@ -113,10 +114,22 @@ class MultiheadAttention(Module):
         [l, s] or [n * heads, l, s] exclude where True, or are added. ``is_causal`` says that attn_mask is causal.
         """
         batched = query.dim() == 3
+        why_not = self._why_not_fast(query, key, value, key_padding_mask, attn_mask)
+        if why_not and (query.is_nested or key.is_nested or value.is_nested):
+            raise AssertionError(
+                "MultiheadAttention does not support NestedTensor outside of its fast path. "
+                f"The fast path was not hit because {why_not}"
+            )
         key_padding_mask = _canonical_mask(
             key_padding_mask, "key_padding_mask", _none_or_dtype(attn_mask), "attn_mask", query.dtype
         )
         attn_mask = _canonical_mask(attn_mask, "attn_mask", None, "", query.dtype, False)
+        if not why_not:
+            merged, kind = self.merge_masks(attn_mask, key_padding_mask, query)
+            return fast_attention.home._native_multi_head_attention(
+                query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight, self.in_proj_bias, self.out_proj.weight,
+                self.out_proj.bias, merged, need_weights, average_attn_weights, kind,
+            )  # fmt: skip
         if self.batch_first and batched:
             query, key, value = query.transpose(1, 0), key.transpose(1, 0), value.transpose(1, 0)
         output, weights = F.multi_head_attention_forward(
@@ -128,6 +141,38 @@ class MultiheadAttention(Module):
             is_causal=is_causal,
         )  # fmt: skip
         return output.transpose(1, 0) if self.batch_first and batched else output, weights
+
+    def _why_not_fast(
+        self, query: Tensor, key: Tensor, value: Tensor, key_padding_mask: Tensor | None, attn_mask: Tensor | None
+    ) -> str:
+        """Return why attention is not computed in one call, under PyTorch's conditions; nothing if it is."""
+        weight, bias = self.in_proj_weight, self.in_proj_bias
+        masks = [each for each in (key_padding_mask, attn_mask) if each is not None]
+        if not fast_attention.get_fastpath_enabled():
+            return "torch.backends.mha.get_fastpath_enabled() was not True"
+        if query.dim() != 3:
+            return f"input not batched; expected query.dim() of 3 but got {query.dim()}"
+        if query is not key or key is not value:
+            return "non-self attention was used (query, key, and value are not the same Tensor)"
+        if self.training:
+            return "training is enabled"
+        for name, found, wanted in (
+            ("batch_first", self.batch_first, True), ("_qkv_same_embed_dim", self._qkv_same_embed_dim, True),
+            ("add_zero_attn", self.add_zero_attn, False), ("self.num_heads % 2", self.num_heads % 2, 0),
+            ("self.bias_k is None", self.bias_k is None, True), ("self.bias_v is None", self.bias_v is None, True),
+            ("in_proj_weight is None", weight is None, False), ("in_proj_bias is None", bias is None, False),
+        ):  # fmt: skip
+            if found != wanted:
+                return f"{name} was {found}"
+        if weight.dtype is not query.dtype or bias.dtype is not query.dtype:
+            return f"dtypes of query ({query.dtype}), in_proj_weight ({weight.dtype}) and in_proj_bias ({bias.dtype}) don't match"
+        if any(each.dtype.is_floating_point for each in masks):
+            return "floating-point masks are not supported for fast path."
+        if query.is_nested and masks:
+            return "masks are not supported with NestedTensor input"
+        if torch.is_autocast_enabled(query.device.type):
+            return "autocast is enabled"
+        return fast_attention.why_not(query, weight, bias, self.out_proj.weight, self.out_proj.bias)
 
     def merge_masks(
         self, attn_mask: Tensor | None, key_padding_mask: Tensor | None, query: Tensor

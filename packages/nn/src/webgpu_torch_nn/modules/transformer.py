@@ -13,6 +13,7 @@ from webgpu_torch_core.notices import warn
 
 from webgpu_torch_nn import functional as F
 from webgpu_torch_nn import init
+from webgpu_torch_nn.functional import fast_attention
 from webgpu_torch_nn.functional.attention import _canonical_mask, _none_or_dtype
 from webgpu_torch_nn.modules.activation import GELU, ReLU
 from webgpu_torch_nn.modules.container import ModuleList
@@ -140,8 +141,55 @@ class TransformerEncoderLayer(_Layer):
         """Return the output; src [length, n, d_model], masks as those of :class:`MultiheadAttention`."""
         padding = _padding_mask(src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src.dtype)
         mask = _canonical_mask(src_mask, "src_mask", None, "", src.dtype, False)
+        if not self._why_not_fast(src, masked=mask is not None or padding is not None):
+            return self._fast(src, mask, padding)
         x = self._block(1, src, lambda each: self._sa_block(each, mask, padding, is_causal))
         return self._block(2, x, self._ff_block)
+
+    def _why_not_fast(self, src: Tensor, masked: bool) -> str:
+        """Return why the layer is not computed in one call, under PyTorch's conditions; nothing if it is."""
+        attention: Any = self.self_attn
+        norms: Any = self
+        if not fast_attention.get_fastpath_enabled():
+            return "torch.backends.mha.get_fastpath_enabled() was not True"
+        if src.dim() != 3:
+            return f"input not batched; expected src.dim() of 3 but got {src.dim()}"
+        if self.training:
+            return "training is enabled"
+        for why, met in (
+            ("self_attn.batch_first was not True", attention.batch_first),
+            ("self_attn was passed bias=False", attention.in_proj_bias is not None),
+            ("self_attn._qkv_same_embed_dim was not True", attention._qkv_same_embed_dim),
+            ("activation_relu_or_gelu was not True", self.activation_relu_or_gelu),
+            ("linear1 or linear2 is another module's", isinstance(self.linear1, Linear) and isinstance(self.linear2, Linear)),
+            ("norm1.eps is not equal to norm2.eps", norms.norm1.eps == norms.norm2.eps),
+            ("neither src_key_padding_mask nor src_mask are not supported with NestedTensor input", not (src.is_nested and masked)),
+            ("num_head is odd", attention.num_heads % 2 == 0),
+            ("autocast is enabled", not torch.is_autocast_enabled(src.device.type)),
+            ("forward pre-/hooks are attached to the module",
+             not any(each._forward_hooks or each._forward_pre_hooks for each in self.modules())),
+        ):  # fmt: skip
+            if not met:
+                return why
+        return fast_attention.why_not(src, *self._fast_weights())
+
+    def _fast_weights(self) -> tuple[Tensor, ...]:
+        """Return the attention's weights, the normalisations' and those of the linear maps, each before its bias."""
+        attention: Any = self.self_attn
+        norms: Any = self
+        modules = attention.out_proj, norms.norm1, norms.norm2, self.linear1, self.linear2
+        pairs = [each for module in modules for each in (module.weight, module.bias)]
+        return attention.in_proj_weight, attention.in_proj_bias, *pairs
+
+    def _fast(self, src: Tensor, mask: Tensor | None, padding: Tensor | None) -> Tensor:
+        attention: Any = self.self_attn
+        norms: Any = self
+        merged, kind = attention.merge_masks(mask, padding, src)
+        weights = self._fast_weights()
+        return fast_attention.home._transformer_encoder_layer_fwd(
+            src, attention.embed_dim, attention.num_heads, *weights[:4], self.activation_relu_or_gelu == 2, self.norm_first,
+            norms.norm1.eps, *weights[4:], merged, kind,
+        )  # fmt: skip
 
 
 class TransformerDecoderLayer(_Layer):
@@ -225,7 +273,7 @@ class TransformerEncoder(Module):
         num_layers: how many layers.
         norm: applied at the end; None for none.
         enable_nested_tensor: whether, while evaluating without gradients, the layers' output is zero where the input is
-            padding at the ends of sequences (there are no nested tensors here, but the result is that of PyTorch's).
+            padding at the ends of sequences: what PyTorch's has, which makes the batch a nested tensor, is found by masks here.
         mask_check: whether to do that only if padding is at the ends.
     """
 
@@ -267,7 +315,9 @@ class TransformerEncoder(Module):
         return output if self.norm is None else self.norm(output)
 
     def _skips_padding(self, src: Tensor) -> bool:
-        if not self.use_nested_tensor or self.layers[0].training or src.dim() != 3:
+        if not (self.use_nested_tensor and fast_attention.get_fastpath_enabled()):
+            return False
+        if self.layers[0].training or src.dim() != 3 or torch.is_autocast_enabled(src.device.type):
             return False
         return not (torch.is_grad_enabled() and any(each.requires_grad for each in (src, *self.layers[0].parameters())))
 

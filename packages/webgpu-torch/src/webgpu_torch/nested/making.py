@@ -12,17 +12,21 @@ from webgpu_torch_core import layout as Layout
 from .layouts import jagged
 
 if TYPE_CHECKING:
+    from .strided import StridedNestedTensor
     from .tensor import NestedTensor
 
 Value: TypeAlias = Any
 
 
-def _require_jagged(layout: Layout | None) -> None:
-    if layout is not jagged:
-        raise NotImplementedError(
-            f"layout={torch.strided if layout is None else layout}: nested tensors are there with layout=torch.jagged, which PyTorch "
-            "recommends"
-        )
+def _is_jagged(layout: Layout | None) -> bool:
+    """Return whether a layout is the one with one ragged size; the other lets components differ in all of them.
+
+    Raises:
+        RuntimeError: a layout that nested tensors do not have.
+    """
+    if layout is not None and layout is not torch.strided and layout is not jagged:
+        raise RuntimeError(f"Specified layout is unsupported for nested tensors: {layout}")
+    return layout is jagged
 
 
 def made(values: Tensor, offsets: Tensor, lengths: Tensor | None = None, ragged: int = 1) -> NestedTensor:
@@ -68,36 +72,70 @@ def _joined(parts: list[Tensor], kind: dtype | None, place: Value) -> NestedTens
     return made(torch.cat(parts, dim), offsets, None, dim + 1)
 
 
+def _beside(parts: list[Tensor], kind: dtype | None, place: Value) -> StridedNestedTensor:
+    """Return the nested tensor of the strided layout of components, with their gradients.
+
+    Raises:
+        RuntimeError: components that differ in their number of dimensions.
+    """
+    # The class: from now on calls look for it.
+    from .strided import StridedNestedTensor
+
+    for number, each in enumerate(parts):
+        if each.dim() != parts[0].dim():
+            raise RuntimeError(
+                "All Tensors given to nested_tensor must have the same dimension. "
+                f"Found dimension {each.dim()} for Tensor at index {number} and dimension {parts[0].dim()} for Tensor at index 0."
+            )
+    kind = kind or (parts[0].dtype if parts else None)
+    moved = [each.to(device=place, dtype=kind) for each in parts]
+    return StridedNestedTensor.of(moved, torch.empty(0, dtype=kind, device=place))
+
+
 def nested_tensor(
     tensor_list: Sequence[Value], *, dtype: dtype | None = None, layout: Layout | None = None, device: Value = None,
     requires_grad: bool = False, pin_memory: bool = False,
-) -> NestedTensor:  # fmt: skip
-    """Return a leaf that holds copies of tensors, or of nested sequences, which differ in one size.
+) -> NestedTensor | StridedNestedTensor:  # fmt: skip
+    """Return a leaf that holds copies of tensors, or of nested sequences, which differ in sizes.
+
+    Args:
+        tensor_list: the components, all of as many dimensions.
+        dtype, device: of the result; by default the first component's.
+        layout: ``torch.jagged``, in which components differ in one size, or ``torch.strided``, in which they may in all.
+        requires_grad: whether gradients are recorded.
 
     Raises:
-        RuntimeError: no tensors, numbers, or tensors that differ in more than one size, in type or device.
-        NotImplementedError: another layout than ``torch.jagged``.
+        RuntimeError: tensors of different numbers of dimensions; in the layout ``torch.jagged`` also no tensors, numbers, or
+            tensors that differ in more than one size, in type or device.
     """
     del pin_memory
-    _require_jagged(layout)
     parts = [torch.as_tensor(each, dtype=dtype) for each in tensor_list]
     place = device if device is not None else parts[0].device if parts else None
-    result = _joined([each.detach() for each in parts], dtype, place)
+    result = (_joined if _is_jagged(layout) else _beside)([each.detach() for each in parts], dtype, place)
     return result.requires_grad_() if requires_grad else result
 
 
 def as_nested_tensor(
     ts: Value, dtype: dtype | None = None, device: Value = None, layout: Layout | None = None
-) -> NestedTensor:
+) -> NestedTensor | StridedNestedTensor:
     """Return a nested tensor of tensors, which gradients flow back to, or of the rows of one tensor.
 
+    Args:
+        ts: the components, all of as many dimensions.
+        dtype, device: of the result; by default the first component's.
+        layout: ``torch.jagged``, in which components differ in one size, or ``torch.strided``, in which they may in all.
+
     Raises:
-        RuntimeError: no tensors, numbers, or tensors that differ in more than one size, in type or device.
-        NotImplementedError: another layout than ``torch.jagged``.
+        RuntimeError: tensors of different numbers of dimensions, or a nested tensor of another layout; in the layout
+            ``torch.jagged`` also no tensors, numbers, or tensors that differ in more than one size, in type or device.
     """
     if getattr(ts, "is_nested", False):
+        if layout is not None and layout is not ts.layout:
+            raise RuntimeError("as_nested_tensor(): Converting between nested tensor layouts is not supported")
         return ts.to(dtype=dtype or ts.dtype, device=ts.device if device is None else device)
-    _require_jagged(layout)
+    if not _is_jagged(layout):
+        parts = [each if isinstance(each, Tensor) else torch.as_tensor(each, dtype=dtype) for each in ts]
+        return _beside(parts, dtype, device if device is not None else parts[0].device if parts else None)
     if isinstance(ts, Tensor):
         if ts.dim() < 2:
             raise RuntimeError("as_nested_tensor(): Expected tensor argument to have dim() > 1")
@@ -133,8 +171,10 @@ def nested_tensor_from_jagged(
     return made(values.view(values.shape), offsets, lengths, 1 if jagged_dim is None else jagged_dim)
 
 
-def narrow(tensor: Tensor, dim: int, start: Value, length: Value, layout: Layout = torch.strided) -> NestedTensor:
-    """Return a view of the rows of a dense tensor from ``start`` on, ``length`` elements of each.
+def narrow(
+    tensor: Tensor, dim: int, start: Value, length: Value, layout: Layout = torch.strided
+) -> NestedTensor | StridedNestedTensor:
+    """Return the rows of a dense tensor from ``start`` on, ``length`` elements of each: a view in the layout ``torch.jagged``.
 
     Args:
         tensor: rows, [rows, elements, ...].
@@ -143,9 +183,13 @@ def narrow(tensor: Tensor, dim: int, start: Value, length: Value, layout: Layout
 
     Raises:
         RuntimeError: another dimension.
-        NotImplementedError: another layout than ``torch.jagged``.
     """
-    _require_jagged(layout)
+    if not _is_jagged(layout):
+        starts, lengths = (
+            each.tolist() if isinstance(each, Tensor) else [each] * tensor.shape[0] for each in (start, length)
+        )
+        parts = [row.narrow(dim - 1, *each) for row, *each in zip(tensor.unbind(), starts, lengths, strict=True)]
+        return _beside(parts, tensor.dtype, tensor.device)
     if dim != 1:
         raise RuntimeError("jagged layout only supports dim=1")
     if not tensor.is_contiguous():
@@ -179,8 +223,31 @@ def masked_select(tensor: Tensor, mask: Tensor) -> NestedTensor:
 
 
 def to_padded_tensor(
-    input: NestedTensor, padding: float, output_size: Sequence[int] | None = None, out: Tensor | None = None
+    input: NestedTensor | StridedNestedTensor,
+    padding: float,
+    output_size: Sequence[int] | None = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Return a dense tensor in which shorter components are filled up with ``padding``: to the longest one, or to a size."""
     result = input.to_padded_tensor(padding, output_size)
     return result if out is None else out.copy_(result)
+
+
+def _nested_tensor_from_mask_left_aligned(t: Tensor, mask: Tensor) -> bool:
+    """Return whether the rows [n, l, ...] that count by a mask [n, l] are the first ones of each element of a batch."""
+    if t.shape[:2] != mask.shape:
+        raise RuntimeError(f"expected a mask of shape {tuple(t.shape[:2])}, not {tuple(mask.shape)}")
+    mask = mask.bool()
+    return not bool((mask[:, 1:] & ~mask[:, :-1]).any())
+
+
+def _nested_tensor_from_mask(t: Tensor, mask: Tensor, mask_check: bool = True) -> StridedNestedTensor:
+    """Return the first rows of each element of a batch [n, l, e], as many as count by a mask [n, l].
+
+    Raises:
+        RuntimeError: rows that count after some that do not.
+    """
+    if mask_check and not _nested_tensor_from_mask_left_aligned(t, mask):
+        raise RuntimeError("Mask must be left-aligned without gaps")
+    parts = [row[:count] for row, count in zip(t.unbind(), mask.bool().sum(-1).tolist(), strict=True)]
+    return _beside(parts, t.dtype, t.device)

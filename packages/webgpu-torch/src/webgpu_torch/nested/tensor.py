@@ -145,6 +145,7 @@ class NestedTensor(HoldingTensor):
 
     layout = jagged
     is_nested = True
+    overrides_in_pytorch = True
 
     def _with(self, values: Tensor, ragged: int | None = None) -> Self:
         return type(self)._made(values, _structure=self._structure, _ragged=self._ragged if ragged is None else ragged)
