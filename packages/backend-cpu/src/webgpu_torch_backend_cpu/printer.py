@@ -115,6 +115,8 @@ class Printer:
             source = STEPS[step].format(*self.arguments(node, arguments))
         elif step in ("load_at", "load_rows"):
             source = self.leaf(node, arguments[0])
+        elif step == "gathered_rows":
+            source = self.leaf(node, ", ".join(arguments))
         else:
             source = self.leaf(node, None)
         if source.isidentifier():
@@ -149,7 +151,7 @@ class Printer:
         if node.step == "accumulator":
             return frozenset(range(len(self.domain)))
         found = frozenset().union(*(self.axes.get(each, frozenset()) for each in arguments))
-        if node.step in ("load", "load_rows"):
+        if node.step in ("load", "load_rows", "gathered_rows"):
             found |= {axis for axis, stride in enumerate(node.payload[-1]) if stride}
         return found
 

@@ -22,6 +22,7 @@ from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 from . import compiled_draws
 from .normal_numbers import normal_singles
+from .poisson_numbers import poisson
 from .printer import TYPES
 from .runtime import fused_doubles, to_bfloat16
 from .uniform_numbers import CHUNK, LOW_53, doubles, unit_doubles, unit_singles, words
@@ -367,6 +368,7 @@ def _poisson(stream: MersenneTwister, count: int, element: dtype, rates: bytearr
     table = np.frombuffer(rates, TYPES[element.name]).astype(np.float64)
     if ((table >= 0) & (table < np.inf)).all():
         found = compiled_draws.poisson(stream, table)
+        found = poisson(stream, table) if found is None else found
         if found is not None:
             return found.astype(TYPES[element.name])
     return np.frombuffer(counts.fill_poisson(stream, _listed(rates, element), element, _listed_doubles), np.uint8)

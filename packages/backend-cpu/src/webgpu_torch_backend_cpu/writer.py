@@ -109,7 +109,7 @@ class Writer:
                 return self._load(operand, node.dtype, offset, strides, domain, block)
             if node.step == "load_at":
                 return f"{self.flat(node.payload)}[{argument}]"
-            if node.step == "load_rows":
+            if node.step in ("load_rows", "gathered_rows"):
                 return self._rows(node, argument or "", domain, block)
             if node.step == "coordinate":
                 return self._coordinate(node.payload, domain, block)
@@ -129,7 +129,7 @@ class Writer:
         return f"{name}[{taken}]" if taken else name
 
     def _rows(self, node: Expression, first: str, domain: Shape, block: Block) -> str:
-        """Return the source of rows of an operand: of a view whose first axis numbers the elements where rows start."""
+        """Return the source of rows of an operand, or of sums of such: of a view whose first axis numbers the elements where rows start."""
         operand, strides = node.payload
         row = tuple(number for number, stride in enumerate(strides) if stride)
         count = self.kernel.operands[operand].numel - sum((domain[each] - 1) * strides[each] for each in row)
@@ -137,6 +137,8 @@ class Writer:
         name = self.view("operands", operand, node.dtype, 0, steps, shape)
         taken = subscript({1 + row.index(axis): each for axis, each in block.items() if axis in row})
         name = f"{name}[{taken}]" if taken else name
+        if node.step == "gathered_rows":
+            return f"gathers.gathered_rows({name}, {row}, {len(domain)}, {first})"
         return f"r.rows({name}, {first}, {row}, {len(domain)})"
 
     def _coordinate(self, dimension: int, domain: Shape, block: Block) -> str:

@@ -48,13 +48,6 @@ def _unnormalized(coordinate: Tensor, size: int, align_corners: bool) -> Tensor:
     return (coordinate + 1) / 2 * (size - 1) if align_corners else ((coordinate + 1) * size - 1) / 2
 
 
-def _offsets(count: int, base: int, axis: int, like: Tensor) -> Tensor:
-    """Return [1, base ** count, 1]: digit ``axis`` of each number in a base, one for each combination of neighbours."""
-    numbers = torch.arange(base**count, device=like.device)
-    digits = numbers.div(base**axis, rounding_mode="floor") % base
-    return digits.to(like.dtype).reshape(1, -1, 1)
-
-
 def _linear_weight(position: Tensor, low: Tensor, offset: Tensor) -> Tensor:
     return torch.where(offset == 0, low + 1 - position, position - low)
 
@@ -73,44 +66,44 @@ def _cubic_weight(position: Tensor, low: Tensor, offset: Tensor) -> Tensor:
 @remembered
 def _neighbours(
     grid: Tensor, sizes: tuple[int, ...], mode: str, padding_mode: str, align_corners: bool
-) -> tuple[Tensor, Tensor]:
-    """Return where in images of some sizes the neighbours of a grid's positions lie, -1 outside, and their weights: [n, k, p] both."""
-    # Positions are rounded as PyTorch's: on which side of a pixel's centre one lies decides a gradient. Weights are in float64
-    # where that is at hand: gradients are small differences of large sums.
+) -> tuple[Tensor, ...]:
+    """Return where in images of some sizes the neighbours of a grid's positions lie, then their weights: [n, k, p] for each axis.
+
+    The place of a neighbour is a sum over the axes, its weight a product; the place of one that lies outside is negative.
+    """
+    # Positions are rounded as PyTorch's: on which side of a pixel's centre one lies decides a gradient. Weights of a grid that has one
+    # are in float64 where that is at hand: gradients are small differences of large sums.
     points = wide(grid)
-    positions = [
-        _unnormalized(points.select(-1, len(sizes) - 1 - axis), size, align_corners) for axis, size in enumerate(sizes)
-    ]
-    if has_float64(grid.device):
-        positions = [each.to(torch.float64) for each in positions]
-    if mode != "bicubic":
-        positions = [
-            _padded(each, size, padding_mode, align_corners) for each, size in zip(positions, sizes, strict=True)
-        ]
-    index: Tensor | None = None
-    inside: Tensor | None = None
-    factor: Tensor | None = None
-    for axis, (each, size) in enumerate(zip(positions, sizes, strict=True)):
-        position = each.reshape(grid.shape[0], 1, -1)
+    places: list[Tensor] = []
+    weights: list[Tensor] = []
+    base = {"nearest": 1, "bilinear": 2, "bicubic": 4}[mode]
+    stride = total = math.prod(sizes)
+    for axis, size in enumerate(sizes):
+        position = _unnormalized(points.select(-1, len(sizes) - 1 - axis), size, align_corners)
+        if grid.requires_grad and has_float64(grid.device):
+            position = position.to(torch.float64)
+        if mode != "bicubic":
+            position = _padded(position, size, padding_mode, align_corners)
+        position = position.reshape(grid.shape[0], 1, -1)
         if mode == "nearest":
             place = position.detach().round()
             weight = torch.ones_like(place)
         else:
             low = position.detach().floor()
-            base = 4 if mode == "bicubic" else 2
-            offset = _offsets(len(sizes), base, axis, low) - (1 if base == 4 else 0)
+            offset = torch.arange(base, dtype=low.dtype, device=low.device).reshape(1, base, 1) - (
+                1 if base == 4 else 0
+            )
             weight = (_cubic_weight if base == 4 else _linear_weight)(position, low, offset)
             place = low + offset
         if mode == "bicubic":
             place = _padded(place, size, padding_mode, align_corners)
-        test = (place >= 0) & (place <= size - 1)
-        part = torch.where(test, place, torch.zeros_like(place)).to(torch.int32)
-        inside = test if inside is None else inside & test
-        index = part if index is None else index * size + part
-        factor = weight if factor is None else factor * weight
-    if index is None or inside is None or factor is None:
-        raise RuntimeError("expected at least one spatial dimension")
-    return torch.where(inside, index, torch.full_like(index, -1)), factor
+        stride //= size
+        within = place.clamp(0, size - 1)
+        # What lies outside has less than what the other axes may add to it.
+        part = torch.where(place == within, within.to(torch.int32) * stride, (size - 1) * stride - total)
+        places.append(part)
+        weights.append(weight)
+    return (*places, *weights)
 
 
 def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
@@ -165,8 +158,9 @@ def grid_sample(
     align = bool(align_corners)
     if not input.numel() or not grid.numel():
         return input.new_zeros((*input.shape[:2], *grid.shape[1:-1]))
-    places, weights = _neighbours(grid, tuple(input.shape[2:]), mode, padding_mode, align)
-    result = gathered_sum(input.flatten(2), places, weights).reshape(*input.shape[:2], *grid.shape[1:-1])
+    found = _neighbours(grid, tuple(input.shape[2:]), mode, padding_mode, align)
+    axes = len(found) // 2
+    result = gathered_sum(input.flatten(2), found[:axes], found[axes:]).reshape(*input.shape[:2], *grid.shape[1:-1])
     # The position of a nearest neighbour has a gradient, of zero.
     return result + grid.sum() * 0 if mode == "nearest" and grid.requires_grad else result
 

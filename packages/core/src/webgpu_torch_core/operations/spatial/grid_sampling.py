@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from itertools import chain
+from operator import add, mul
 from typing import Any
 
 from ...ir import expression as ir
@@ -19,39 +22,54 @@ from .sliding_windows import summing_kernel
 
 @kernel_cache
 def _gathering_kernel(
-    source: Layout, numel: int, kind: dtype, places: Layout, places_numel: int, weights: Layout, weights_numel: int,
-    weight_kind: dtype,
-) -> Any:  # fmt: skip
-    batch, taps, count = places.shape
+    source: Layout, numel: int, kind: dtype, parts: tuple[tuple[Layout, int, Layout, int], ...], weight_kind: dtype
+) -> Any:
+    """Return the kernel of :func:`gathered_sum`; ``parts``: layouts and numbers of elements of places and weights along each axis."""
+    batch, _, count = parts[0][0].shape
+    axes = range(len(parts))
     wide = float64 if kind is float64 else float32
 
     def term(at: list[Any], tap: list[Any]) -> Any:
-        entry = [at[0], tap[0], at[2]]
-        place: Any = ir.load_at(1, element_index(places, entry), int32)
-        weight: Any = ir.cast(ir.load_at(2, element_index(weights, entry), weight_kind), wide)
+        place: Any = None
+        weight: Any = None
+        for axis, (places, _, weights, _) in zip(axes, parts, strict=True):
+            entry = [at[0], tap[axis], at[2]]
+            part: Any = ir.load_at(1 + 2 * axis, element_index(places, entry), int32)
+            factor: Any = ir.cast(ir.load_at(2 + 2 * axis, element_index(weights, entry), weight_kind), wide)
+            place = part if place is None else place + part
+            weight = factor if weight is None else weight * factor
         coordinates = [at[0], at[1], ir.apply("maximum", place, 0)]
         element: Any = ir.cast(ir.load_at(0, element_index(source, coordinates), kind), wide)
         return ir.select(ir.constant(0, int32) <= place, element * weight, ir.constant(0, wide))
 
-    operands = (Operand(kind, numel), Operand(int32, places_numel), Operand(weight_kind, weights_numel))
-    return summing_kernel("gathered_sum", operands, kind, (batch, source.shape[1], count), (taps,), term)
+    operands = [Operand(kind, numel)]
+    for _, places_numel, _, weights_numel in parts:
+        operands += [Operand(int32, places_numel), Operand(weight_kind, weights_numel)]
+    taps = tuple(places.shape[1] for places, *_ in parts)
+    return summing_kernel("gathered_sum", tuple(operands), kind, (batch, source.shape[1], count), taps, term)
 
 
-def gathered_sum(input: Tensor, places: Tensor, weights: Tensor) -> Tensor:
-    """Return [n, c, p]: for each position the sum over k of ``weights * input[places]``, the same places for all channels.
+def gathered_sum(input: Tensor, places: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
+    """Return [n, c, p]: for each position the sum over neighbours of ``weights * input[places]``, the same places for all channels.
 
-    input [n, c, s]; places [n, k, p] of int32, negative where nothing is read; weights [n, k, p] of at least float32.
+    input [n, c, s]. Along each axis, places [n, k, p] of int32 and weights [n, k, p] of at least float32: a neighbour's place is the
+    sum of one of each axis, its weight their product. Where the sum is negative nothing is read.
     The gradient adds whole rows of channels, so that it runs over positions once for all channels.
     """
-    kernel = _gathering_kernel(
-        input._layout, input._storage.value.numel, input.dtype, places._layout, places._storage.value.numel,
-        weights._layout, weights._storage.value.numel, weights.dtype,
-    )  # fmt: skip
-    shape = (*input._layout.shape[:2], places._layout.shape[2])
-    result = record(kernel, (input, places, weights), (), (shape,))
-    if needs_gradient(input, weights):
-        saved = input._save(), places._save(), weights._save()
-        needs = input.requires_grad, weights.requires_grad
+    tracked = needs_gradient(input, *weights)
+    if tracked and len(places) > 1:
+        places, weights = [_combined(places, add)], [_combined(weights, mul)]
+    parts = tuple(
+        (place._layout, place._storage.value.numel, weight._layout, weight._storage.value.numel)
+        for place, weight in zip(places, weights, strict=True)
+    )
+    kernel = _gathering_kernel(input._layout, input._storage.value.numel, input.dtype, parts, weights[0].dtype)
+    shape = (*input._layout.shape[:2], places[0]._layout.shape[2])
+    operands = (input, *chain.from_iterable(zip(places, weights, strict=True)))
+    result = record(kernel, operands, (), (shape,))
+    if tracked:
+        saved = input._save(), places[0]._save(), weights[0]._save()
+        needs = input.requires_grad, weights[0].requires_grad
 
         def run_backward(grad: Tensor) -> tuple[Any, Any, Any]:
             source, chosen, factors = (each.unpack() for each in saved)
@@ -61,8 +79,17 @@ def gathered_sum(input: Tensor, places: Tensor, weights: Tensor) -> Tensor:
                 _weight_gradient(grad, chosen, factors.dtype, source) if needs[1] else None,
             )
 
-        attach(result, "GridSamplerBackward0", (input, places, weights), run_backward)
+        attach(result, "GridSamplerBackward0", (input, places[0], weights[0]), run_backward)
     return result
+
+
+def _combined(parts: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Return [n, k, p] of all neighbours from what belongs to each axis' own."""
+    batch, _, count = parts[0]._layout.shape
+    found = parts[0]
+    for each in parts[1:]:
+        found = combine(found.unsqueeze(2), each.unsqueeze(1)).reshape((batch, -1, count))
+    return found
 
 
 def _returned(grad: Tensor, places: Tensor, weights: Tensor, input: Tensor) -> Tensor:

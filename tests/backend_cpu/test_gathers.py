@@ -1,0 +1,88 @@
+"""Weighted sums of rows at computed positions: images sampled on grids, with NumPy alone and compiled, next to PyTorch."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import webgpu_torch_core as core
+import webgpu_torch_nn.functional as functional
+from webgpu_torch_backend_cpu import compiler, gathers
+
+
+def sampled(shape, sizes, options, spoil=lambda image, grid: None):
+    """Return what PyTorch and this library sample from random images."""
+    torch.manual_seed(0)
+    image, grid = torch.randn(shape), torch.rand(shape[0], *sizes, len(sizes)) * 2.6 - 1.3
+    spoil(image, grid)
+    expected = torch.nn.functional.grid_sample(image, grid, **options)
+    with core.device("cpu"):
+        actual = functional.grid_sample(core.tensor(image.tolist()), core.tensor(grid.tolist()), **options)
+        return torch.tensor(actual.tolist()), expected
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("align", [False, True])
+def test_images(mode, padding, align, monkeypatch):
+    monkeypatch.setenv("WEBGPU_TORCH_CPU_JIT", "0")
+    options = {"mode": mode, "padding_mode": padding, "align_corners": align}
+    torch.testing.assert_close(*sampled((2, 9, 7, 11), (13, 5), options), rtol=1e-4, atol=1e-4)
+
+
+def test_volumes_and_many_positions(monkeypatch):
+    monkeypatch.setenv("WEBGPU_TORCH_CPU_JIT", "0")
+    options = {"align_corners": False}
+    torch.testing.assert_close(*sampled((2, 8, 3, 4, 5), (2, 3, 4), options), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(*sampled((1, 8, 6, 6), (80, 90), options), rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_not_read_does_not_matter(monkeypatch):
+    def spoil(image, grid):
+        image[:, :, 0, 0] = math.nan
+        # All neighbours of these lie outside.
+        grid[...] = 3.0
+        grid[:, 0, 0] = 0.3
+
+    monkeypatch.setenv("WEBGPU_TORCH_CPU_JIT", "0")
+    actual, expected = sampled((2, 9, 7, 11), (13, 5), {"align_corners": False}, spoil)
+    assert not actual.isnan().any()
+    torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_one_step_in_the_printed_kernel():
+    found = []
+
+    class Watched(compiler.PointwiseWriter):
+        def write(self):
+            super().write()
+            found.extend(self.body)
+
+    writers = dict(compiler._WRITERS)
+    try:
+        compiler._WRITERS[compiler.Pointwise] = Watched
+        with core.device("cpu"):
+            # A size that no other test has.
+            image, grid = core.rand(1, 8, 19, 23), core.rand(1, 4, 7, 2)
+            functional.grid_sample(image, grid, align_corners=False).tolist()
+    finally:
+        compiler._WRITERS.update(writers)
+    assert sum("gathers.gathered_rows" in line for line in found) == 1
+
+
+def test_rows_that_lie_together_and_far_apart():
+    generator = np.random.default_rng(0)
+    for strides in ((4, 4), (4, 400)):
+        data = generator.random(5000, np.float32)
+        source = np.lib.stride_tricks.as_strided(data, (900, 8), strides)
+        firsts = [generator.integers(0, 900, (1, 1, 30)) for _ in range(3)]
+        tests = [generator.random((1, 1, 30)) < 0.8 for _ in range(3)]
+        weights = [generator.random((1, 1, 30), np.float32) for _ in range(3)]
+        actual = gathers.gathered_rows(source, (1,), 3, *firsts, *tests, *weights)
+        expected = sum(
+            np.where(test, source[first[0, 0]].T * weight[0], 0)
+            for first, test, weight in zip(firsts, (each[0] for each in tests), weights, strict=True)
+        )
+        np.testing.assert_allclose(actual, expected[None], rtol=1e-5)
