@@ -88,9 +88,9 @@ def test_positions_share_kernels(device: str, step: str) -> None:
             (shown if step == "read" else shown * 2 + other[column, row]).item()
         engine.flush()
 
-    for number in range(3):
+    for number in range(8):
         turn(1 + number, 2 + number)
     before = engine.statistics["scheduled"]
-    for number in range(4, 30):
+    for number in range(8, 30):
         turn(number, 3 * number % 40)
     assert engine.statistics["scheduled"] == before

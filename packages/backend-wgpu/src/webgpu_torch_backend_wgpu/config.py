@@ -12,4 +12,4 @@ NATIVE_LIBRARY = Variable("WGPU_LIB_PATH", "the file of a wgpu-native library, i
 RUNTIME = Variable(
     "WEBGPU_TORCH_RUNTIME", "the WebGPU implementation: wgpu (wgpu-native), or dawn; the faster one otherwise"
 )
-CHECKED = Variable("WEBGPU_TORCH_CHECKED", "1: WebGPU modules with bounds checks")
+CHECKED = Variable("WEBGPU_TORCH_CHECKED", "1: WebGPU modules with bounds checks, and Dawn checks what is recorded")

@@ -32,6 +32,8 @@ _TIMED_WAITS, _WAIT_ONLY, _SPONTANEOUS, _CORE, _HIGH_PERFORMANCE = 1, 1, 3, 2, 2
 _TOGGLES, _MATRIX_CONFIGURATIONS, _WGSL_SOURCE, _MAP_READ, _FOREVER = 0x5000A, 0x5003B, 2, 1, (1 << 64) - 1
 #: what halves and matrix units need on the adapters that have them
 _ALWAYS_ON = ("vulkan_enable_f16_on_nvidia", "allow_unsafe_apis", "use_vulkan_memory_model")
+#: for what is known to keep WebGPU's rules: neither bounds of arrays nor uses of buffers and pipelines are checked
+_UNCHECKED = ("disable_robustness", "skip_validation")
 #: timestamps are rounded to 100 microseconds else, longer than most kernels take
 _ALWAYS_OFF = b"timestamp_quantization"
 #: Dawn's numbers of the types that matrices are made of
@@ -314,9 +316,9 @@ class DawnRuntime(Runtime):
         descriptor = ffi.new(
             "WGPUDeviceDescriptor *", {"requiredFeatureCount": len(numbers), "requiredFeatures": array}
         )
-        # Bounds checks are a matter of the device, not of a module: all our modules are trusted unless asked otherwise.
-        checked = config.CHECKED.is_on()
-        descriptor.nextInChain = self._toggles(*([] if checked else ["disable_robustness"]))
+        # Checks are a matter of the device, not of a module: all our modules are trusted unless asked otherwise, and so is what
+        # is recorded, whose checks take nearly as long as the rest of a dispatch.
+        descriptor.nextInChain = self._toggles(*(() if config.CHECKED.is_on() else _UNCHECKED))
         descriptor.requiredLimits = limits
         descriptor.deviceLostCallbackInfo.mode = _SPONTANEOUS
         descriptor.deviceLostCallbackInfo.callback = ffi.cast("void *", reports.on_loss)

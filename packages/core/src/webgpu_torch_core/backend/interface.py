@@ -99,6 +99,8 @@ class Device(ABC):
     fuses: bool = True
     #: True where ``run`` returns before the work is done: recording goes on meanwhile, so work is handed over early
     asynchronous: bool = False
+    #: whether :meth:`run_single` runs plans of one kernel with less to do than :meth:`run` has
+    runs_single: bool = False
     #: whether its kernels report what expressions find wrong (``checked``), told by :meth:`reported`; elsewhere kernels of
     #: their own look before
     reports: bool = False
@@ -190,12 +192,12 @@ class Device(ABC):
         self.run(run.plan, run.externals, run.parameters)
         run.finish()
 
-    def run_single(self, plan: Plan, externals: Sequence[object], parameters: Sequence[float | int]) -> bool:
-        """Run a plan of one kernel, which reads nothing that it writes, in the calling thread; return whether it did.
+    def run_single(self, plan: Plan, externals: Sequence[object], parameters: Sequence[float | int]) -> None:
+        """Run a plan of one kernel, which reads nothing that it writes, in the calling thread.
 
-        A device may decline, as here, and whatever is raised means no more: :meth:`advance` does it then.
+        Asked of devices with ``runs_single`` only. Whatever is raised means no more: :meth:`advance` does it then.
         """
-        return False
+        raise NotImplementedError(f"{self.name}: plans of one kernel run as all others do")
 
     def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
         """Do what :meth:`advance` does and report as :meth:`run_timed`."""

@@ -17,6 +17,7 @@ from .. import config
 from ..backend import profiling
 from ..backend.collection import without_collection
 from ..backend.interface import REPORT_SLOTS, Copy, Device, DeviceLostError, Plan
+from ..bounded import Bounded
 from ..ir.dtypes import dtype
 from ..scheduling import Limits, Scheduled, described, schedule
 from .alone import compute_alone, report_alone
@@ -24,6 +25,7 @@ from .checks import error_of, error_of_check
 from .context import context
 from .explaining import explain
 from .interrupts import hold
+from .lone import LONE_AFTER, run_at_once
 from .recorder import Recorder
 from .runs import Run, name_kernel
 from .tape import NOWHERE, Entry, Structure, Tape, Value
@@ -47,6 +49,8 @@ class Engine:
         self.plans: dict[Structure, tuple[Scheduled, list[Entry]]] = {}
         self.statistics = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0, "reads": 0}
         self.eager = config.EAGER.is_on()
+        # By a kernel and which of its operands are one: the plan of that kernel alone, or None where it has to be recorded.
+        self.lone: Bounded[tuple[int, tuple[int, ...]], Scheduled | None] = Bounded(PLAN_CACHE_LIMIT)
         # Reports of kernels that threads have not been told yet, by the thread's slot.
         self._reports: dict[int, tuple[int, int]] = {}
         self.recorder = Recorder()
@@ -82,6 +86,8 @@ class Engine:
     def record(self, kernel: Any, values: Sequence[Value], parameters: Sequence[float | int] = ()) -> list[Value]:
         """Append a kernel over these values and return its outputs, which nothing has computed yet."""
         recorder, tapes_lock = self.recorder, self.tapes_lock
+        if recorder.lone >= LONE_AFTER and (made := run_at_once(self, recorder, kernel, values, parameters)):
+            return made
         tape, ahead = recorder.tape, recorder.ahead
         if ahead.traces and context.capture is None and ahead.reaches(kernel, tape):
             reached = ahead.trace
@@ -158,11 +164,15 @@ class Engine:
             RuntimeError: the device returned another number of bytes.
         """
         recorder = self._count_read()
+        recorder.unread = False
         nbytes = value.numel * value.dtype.itemsize
         with self._hold:
             # What kernels report comes along with what is read.
             buffer = value.buffer
-            data = self._compute_and_read(value, nbytes) if buffer is None else self._read(buffer, nbytes)
+            if buffer is None:
+                data = self._compute_and_read(value, nbytes)
+            else:
+                data = self._checked(self.device.read(buffer, nbytes), nbytes) if nbytes else bytearray()
             if self.reports or recorder.failed is not None:
                 self.raise_failed_checks()
         return data
@@ -339,10 +349,13 @@ class Engine:
             self._stop(tape, None)
         if not tape.entries:
             return
+        recorder = self.recorder
+        alone = self.device.runs_single and len(tape.entries) == 1 and tape is recorder.tape
+        recorder.lone = recorder.lone + 1 if alone else 0
         structure = tape.structure()
         scheduled = self._plan(structure, tape)
         if tape.failure is None:
-            ahead = self.recorder.ahead
+            ahead = recorder.ahead
             if ahead.trace is not None or not scheduled.followed:
                 ahead.ran(tape, scheduled, self.device.seconds)
         externals = tape.buffers(scheduled.inputs)
@@ -362,13 +375,12 @@ class Engine:
 
         The tape is left as it was if anything comes between: whoever asks next runs it again, and names what fails.
         """
-        if profiling.listener is not None or tape.failure is not None:
+        if not self.device.runs_single or profiling.listener is not None or tape.failure is not None:
             return False
         entries = tape.entries
         try:
             parameters = entries[0].parameters if len(entries) == 1 else tape.parameters()
-            if not self.device.run_single(scheduled.plan, externals, parameters):
-                return False
+            self.device.run_single(scheduled.plan, externals, parameters)
         except Exception:
             return False
         if tape.running is None and tape.entries:

@@ -23,6 +23,8 @@ class Recorder(threading.local):
         reporting: how many kernels that report it has recorded.
         told: how many of these had run when it was last told.
         failed: what checks of values found (0: nothing), of int64, since results were last read; None without checks.
+        lone: how many results in a row were asked for before anything else was recorded.
+        unread: whether a kernel ran at once and nothing has been read since.
         ahead: where it may hand over what it repeats before all of it is recorded.
     """
 
@@ -32,6 +34,8 @@ class Recorder(threading.local):
         self.slot = next(_threads) % REPORT_SLOTS
         self.reporting = self.told = 0
         self.failed: Value | None = None
+        self.lone = 0
+        self.unread = False
         self.ahead = Ahead()
 
     def report_code(self, number: int) -> int:

@@ -139,6 +139,7 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
         return array.reshape(source._layout.shape).copy()
     # What was recorded reads the elements as they are now, not as the array's owner will write them.
     engine.flush()
+    engine.recorder.unread = False
     value: Any = source._storage.value
     if value.saved:
         # Backward goes on with the present elements where PyTorch would go on with a result computed from them.
