@@ -353,10 +353,11 @@ class _Writer:
                 body.set(self.shared[THREAD], result)
             body.barrier()
             with body.when(THREAD < fixed(self.width)):
-                found: Node = self.shared[THREAD]
-                for each in range(1, self.sharing):
-                    found = found + self.shared[THREAD + fixed(each * self.width)]
-                found = body.let(module.fresh("found"), found)
+                found = body.var(module.fresh("found"), self.shared[THREAD])
+                with body.loop(
+                    "other", fixed(self.width), lambda at: at < fixed(self.sharing * self.width), fixed(self.width)
+                ) as at:
+                    body.set(found, found + self.shared[THREAD + at])
                 values: list[Node] = [found.lane(lane) for lane in range(self.lanes)] if self.lanes > 1 else [found]
                 self._leave(row, values, total)
             with body.when(THREAD.equals(fixed(0))):

@@ -182,18 +182,23 @@ class Printer:
         self.node(argument, _UNARY + (isinstance(argument, Prefix) and argument.symbol == node.symbol == "-"))
 
     def operation(self, node: Operation, level: int) -> None:
-        symbol = node.symbol
-        own, left_level, right_level = _BINDING[symbol]
-        left, right = node.arguments
-        if symbol in _CHAINS and type(left) is Operation and left.symbol == symbol:
-            left_level = own
-        if own < level:
-            self.pieces.append("(")
-        self.node(left, left_level)
-        self.pieces.append(f" {symbol} ")
-        self.node(right, right_level)
-        if own < level:
-            self.pieces.append(")")
+        # Sums of hundreds of terms lean to the left: they are no recursion.
+        chain: list[tuple[Operation, int, bool]] = []
+        left: Node = node
+        while type(left) is Operation:
+            self.half = self.half or left.type in _HALVES
+            own, left_level, right_level = _BINDING[left.symbol]
+            if own < level:
+                self.pieces.append("(")
+            chain.append((left, right_level, own < level))
+            symbol, left = left.symbol, left.arguments[0]
+            level = own if symbol in _CHAINS and type(left) is Operation and left.symbol == symbol else left_level
+        self.node(left, level)
+        for each, right_level, closes in reversed(chain):
+            self.pieces.append(f" {each.symbol} ")
+            self.node(each.arguments[1], right_level)
+            if closes:
+                self.pieces.append(")")
 
     def call(self, node: Call, level: int) -> None:
         if node.function in FUNCTIONS:
