@@ -24,7 +24,8 @@ this library and compares results, gradients for random cotangents, and the othe
 aliases) with PyTorch's, within PyTorch's tolerances. An operation passes only if all of its samples pass, contiguous and not. Where
 rounding has cost PyTorch's own result more digits than the tolerance allows, its float64 result decides, for every operation alike: an
 element passes that is within the tolerance of that, or no farther from it than PyTorch's own element is (which may itself be at most a
-thousand tolerances away). Of equal elements, an operation that does not promise an order may name any.
+thousand tolerances away). Of equal elements, an operation that does not promise an order may name any. Where PyTorch's database says that
+its own gradients fail PyTorch's check of them, differences of its float64 results decide.
 
 `webgpu` was run on Mesa's llvmpipe, a Vulkan driver that computes on the CPU. It has no float64: samples that ask for it are left out (those
 of `to` ask for bfloat16 instead, as PyTorch's do for its devices without it). Random streams equal PyTorch's on `cpu`; elsewhere a random

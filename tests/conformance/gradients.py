@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unittest
 from typing import Any
 
 from comparison import nearer, same
@@ -9,6 +10,9 @@ from database import ours, rebound, torch
 from samples import Sample
 from ties import same_gradient_but_for_ties
 from translation import Translator, rebuilt, tensors, to_torch
+
+#: the step of differences of float64 results, and how far PyTorch's own gradient is from them where it is one
+STEP, LOOSE = 1e-6, (1e-4, 1e-4)
 
 
 def gradient(sample: Sample, actual: Any, expected: Any, limits: tuple[float, float]) -> tuple[str | None, bool]:
@@ -80,8 +84,44 @@ def _compare(
     exact = _exact_gradient(sample, seeds, number) if problem else None
     if exact is None:
         return problem, False
+    if _fails_own_check(sample.entry):
+        differences = _differences(sample, seeds, number)
+        if same(exact, differences, *LOOSE):
+            problem = same(have, differences.to(have.dtype), *limits, where)
+            return problem, problem is None
     problem = same(have, nearer(have, want, exact, *limits), *limits, where)
     return problem, problem is None
+
+
+def _fails_own_check(entry: Any) -> bool:
+    """Return whether PyTorch's database says that PyTorch's gradients are not those that differences of its results give."""
+    checks = [
+        each
+        for each in entry.decorators
+        if getattr(each, "cls_name", None) == "TestBwdGradients" and getattr(each, "test_name", None) == "test_fn_grad"
+    ]
+    return any(unittest.expectedFailure in each.decorators for each in checks if each.device_type in (None, "cpu"))
+
+
+def _differences(sample: Sample, seeds: list[Any], number: int) -> Any:
+    """Return a gradient by central differences of PyTorch's float64 results."""
+    leaf = sample.wide().leaves()[number]
+    found = torch.zeros_like(leaf)
+
+    def total(place: int, step: complex) -> Any:
+        moved = sample.wide()
+        with torch.no_grad():
+            moved.leaves()[number].view(-1)[place] += step
+        outputs = tensors(moved.sample.output_process_fn_grad(moved.expected()), torch.Tensor)
+        pairs = zip(seeds, [each for each in outputs if each.requires_grad], strict=True)
+        return sum((seed.to(each.dtype).conj() * each.detach()).real.sum() for seed, each in pairs)
+
+    for place in range(leaf.numel()):
+        rise = total(place, STEP) - total(place, -STEP)
+        if leaf.is_complex():
+            rise = rise + 1j * (total(place, STEP * 1j) - total(place, -STEP * 1j))
+        found.view(-1)[place] = rise / (2 * STEP)
+    return found.detach()
 
 
 def _exact_gradient(sample: Sample, seeds: list[Any], number: int) -> Any:

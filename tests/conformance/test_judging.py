@@ -6,7 +6,8 @@ from typing import Any
 
 import comparison
 import pytest
-from database import entries, torch
+from database import entries, ours, torch
+from gradients import _compare, _differences, _fails_own_check
 from samples import Sample
 from ties import same_but_for_ties, same_gradient_but_for_ties
 from torch.testing._internal.opinfo.core import SampleInput
@@ -72,3 +73,17 @@ def test_ties_leave_gradients_open() -> None:
     assert same_gradient_but_for_ties(usual, gradients[1], gradients[0], 1e-6, 1e-6)
     assert not same_gradient_but_for_ties(usual, gradients[2], gradients[0], 1e-6, 1e-6)
     assert not same_gradient_but_for_ties(sample("exp", values), gradients[1], gradients[0], 1e-6, 1e-6)
+
+
+def test_differences_decide_where_pytorchs_gradients_are_not_those() -> None:
+    entry = TABLE["as_strided_scatter"]
+    assert _fails_own_check(entry) and not _fails_own_check(TABLE["select_scatter"])
+    leaf = torch.arange(4.0, requires_grad=True)
+    call = sample("as_strided_scatter", leaf, torch.ones(2), (2,), (2,))
+    seeds = [torch.tensor([1.0, 2.0, 3.0, 4.0])]
+    torch.testing.assert_close(_differences(call, seeds, 0), torch.tensor([0.0, 2.0, 0.0, 4.0], dtype=torch.float64))
+    limits = comparison.DEFAULTS[torch.float32]
+    theirs = torch.autograd.grad(call.expected(), leaf, seeds[0])[0]
+    right, wrong = (ours.tensor(each) for each in ([0.0, 2.0, 0.0, 4.0], [1.0, 2.0, 0.0, 4.0]))
+    assert _compare(call, right, theirs, seeds, 0, limits) == (None, True)
+    assert _compare(call, wrong, theirs, seeds, 0, limits)[0] is not None
