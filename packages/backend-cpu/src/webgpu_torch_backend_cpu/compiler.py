@@ -184,11 +184,19 @@ class ContractionWriter(Writer):
             self.constants[name] = window
             self.body.append(f"patches = w.patches({self.flat(window.operand)}, {name}, {sizes}, n.{kind})")
             counts = (len(kernel.batch), len(kernel.m), len(kernel.n))
+            if windows.stored_alone(kernel):
+                (store,) = kernel.stores
+                into = self.view("outputs", store.output, kernel.dtype, store.offset, store.strides, shape)
+                self.store(f"w.contract({left}, patches, {counts}, {into})")
+                return
             self.body.append(f"total = w.contract({left}, patches, {counts}).reshape({shape})")
         else:
             kernel = self.kernel = windows.in_order_of_memory(kernel)
             domain, shape = kernel.batch + kernel.m + kernel.n + kernel.k, kernel.batch + kernel.m + kernel.n
             sides = [self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")]
+            if {kernel.left.step, kernel.right.step} == {"load"} and kernel.left.payload[0] == kernel.right.payload[0]:
+                # Of a matrix and itself NumPy has BLAS compute one half, and takes longer to mirror it than that saves.
+                sides[1] += ".copy()"
             product = f"n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)"
             if windows.stored_whole(kernel, shape):
                 whole = self.view("outputs", 0, kernel.dtype, 0, kernel.stores[0].strides, shape)

@@ -114,7 +114,7 @@ def _take(source: Array, firsts: Array, weights: Array, into: Array) -> None:
     np.einsum("...kp,kp->...p", found, weights, out=into)
 
 
-def _stacked(arrays: Sequence[Array], axes: list[int], shape: tuple[int, ...], kind: Any) -> Array:
+def _stacked(arrays: Sequence[Array], axes: list[int], shape: tuple[int, ...], kind: type | np.dtype) -> Array:
     """Return arrays over some of their axes, one after another in memory of their own, the axes after the first as one."""
     result = np.empty((len(arrays), *shape), kind)
     for target, each in zip(result, arrays, strict=True):

@@ -13,6 +13,7 @@ import threading
 from typing import Any
 
 import numpy as np
+from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 from .uniform_numbers import LOW_53, words
 
@@ -56,7 +57,7 @@ class _Sampler:
 _SAMPLER = _Sampler()
 
 
-def poisson(stream: Any, rates: Array) -> Array | None:
+def poisson(stream: MersenneTwister, rates: Array) -> Array | None:
     """Return one count per rate in double precision, or None where some are not in [0, 10) or they are few."""
     if rates.size < MANY_COUNTS or not (rates.min() >= 0 and rates.max() < PRODUCTS_BELOW):
         return None

@@ -28,7 +28,8 @@ def added(values: Array, axes: tuple[int, ...], kind: type) -> Array:
     sums = _groups_of_rows(values, len(axes)) if values.strides[-1] == values.itemsize else None
     if sums is None and len(axes) == 1:
         sums = _groups_of_columns(values)
-    if sums is None:
+    # What passes beyond single precision on the way need not at the end.
+    if sums is None or not np.isfinite(sums).all():
         return np.add.reduce(values, axis=axes, keepdims=True, dtype=np.float64)
     return sums.reshape(outer + (1,) * len(axes))
 

@@ -17,6 +17,8 @@ from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction
 from webgpu_torch_core.ir.layouts import Shape, contiguous_strides
 
+from .sliding import are_together, factors_of, slid_products, slide_of
+
 Array = Any
 
 #: bytes of patches laid out at a time: they stay in the second-level cache until BLAS has read them
@@ -26,6 +28,8 @@ SHIFTED_BYTES = 1 << 17
 #: bytes of tiles laid out at a time, the widest tile, and the longest line that is cut into tiles where positions are neighbours
 TILE_BYTES = 1 << 18
 WIDEST_TILE, LONGEST_BANDED = 28, 64
+#: places of an image from which on it is worth a product of its own
+LEAST_PLACES = 256
 #: taps up to which shifted multiply-adds along lines of at least so many places are quicker than tiles
 FEW_TAPS, LONG_LINE = 9, 32
 
@@ -197,10 +201,16 @@ def in_order_of_memory(kernel: Contraction) -> Contraction:
     return turned.replace(left=turned.right, right=turned.left)
 
 
-def contract(left: Array, right: Array, counts: tuple[int, int, int]) -> Array:
+def stored_alone(kernel: Contraction) -> bool:
+    """Return whether sums are all that is stored, each once and as it is."""
+    (first, *others), of = kernel.stores, kernel.outputs[0]
+    return not others and first.value.step == "accumulator" and of.initial is None and of.dtype is kernel.dtype
+
+
+def contract(left: Array, right: Array, counts: tuple[int, int, int], into: Array | None = None) -> Array:
     """Return the sums over k of ``left[batch, m, 1…, k] * right[batch, 1…, n, k]`` as an array [batch, m, n].
 
-    ``counts``: how many axes are batch, m and n; all others are k.
+    ``counts``: how many axes are batch, m and n; all others are k. ``into``: where to write them.
     """
     batch, rows, columns = counts
     lead, n, k = right.shape[:batch], right.shape[batch + rows : sum(counts)], right.shape[sum(counts) :]
@@ -211,10 +221,17 @@ def contract(left: Array, right: Array, counts: tuple[int, int, int]) -> Array:
         one = left.reshape((*lead, *k))
         found = _alone(one, right, batch, columns)
     elif columns and _run(right, batch + columns - 1) >= _run(right, right.ndim - 1):
-        found = _columns(left.reshape((*lead, -1, math.prod(k))), right, batch, columns)
+        found = into
+        if found is None or rows != 1 or not are_together(found, batch + 1 + (columns > 1)):
+            found = np.empty((*lead, math.prod(m), *n), right.dtype)
+        _products(left, right, batch, found)
     else:
         found = _sums(left, right, batch, columns)
-    return found.reshape((*lead, *m, *n))
+    if into is None:
+        return found.reshape((*lead, *m, *n))
+    if found is not into:
+        into[...] = found.reshape(into.shape)
+    return into
 
 
 def _run(array: Array, axis: int) -> float:
@@ -369,22 +386,47 @@ def _blocks(count: int, nbytes: int, limit: int = PATCH_BYTES) -> Iterator[slice
     return (slice(start, start + step) for start in range(0, count, step))
 
 
-def _columns(left: Array, right: Array, batch: int, columns: int) -> Array:
-    """Return the products of left [batch, m, k] with patches whose columns lie close together, some at a time."""
-    n, k = right.shape[batch : batch + columns], right.shape[batch + columns :]
-    order = (*range(batch), *range(batch + columns, right.ndim), *range(batch, batch + columns))
-    turned = right.transpose(order)
-    result = np.empty((*left.shape[:-1], *n), right.dtype)
-    depth = left.shape[-1] * right.itemsize * max(math.prod(left.shape[:batch]), 1)
-    for image in range(n[0]) if columns > 1 else [slice(None)]:
-        axis = 1 if columns > 1 else 0
-        for block in _blocks(n[axis], depth * math.prod(n[axis + 1 :])):
-            at = (image, block) if columns > 1 else (block,)
-            part = turned[(slice(None),) * (batch + len(k)) + at]
-            place = result[(slice(None),) * (batch + 1) + at]
-            patch = part.reshape((*left.shape[:batch], left.shape[-1], -1))
-            place[...] = np.matmul(left, patch).reshape(place.shape)
-    return result
+def _products(left: Array, right: Array, batch: int, into: Array) -> None:
+    """Write the products of left [batch, m, k…] with patches [batch, n…, k…] into an array [batch, m, n…]."""
+    columns = into.ndim - batch - 1
+    taps = range(batch + columns, right.ndim)
+    slide = slide_of(right, batch, taps)
+    if slide is not None:
+        slid_products(factors_of(left, right, batch, slide), right, batch, slide, into)
+        return
+    alone = columns > 1 and math.prod(right.shape[batch + 1 : batch + columns]) >= LEAST_PLACES
+    slide = slide_of(right, batch + 1, taps) if alone else None
+    if slide is not None:
+        # The first axis is one of images.
+        factors = factors_of(left, right, batch, slide)
+        slide = slide._replace(tap=slide.tap - 1)
+        for image in range(right.shape[batch]):
+            part = into[(slice(None),) * (batch + 1) + (image,)]
+            slid_products(factors, right[(slice(None),) * batch + (image,)], batch, slide, part)
+        return
+    n = right.shape[batch : batch + columns]
+    depth = math.prod(left.shape[batch + 1 :])
+    nbytes = depth * right.itemsize * math.prod(left.shape[:batch]) * math.prod(n[1:])
+    turned = right.transpose((*range(batch), *range(batch + columns, right.ndim), *range(batch, batch + columns)))
+    first = right.ndim - columns
+    left = left.reshape((*left.shape[: batch + 1], depth))
+    if are_together(turned, batch, first) and are_together(turned, first) and are_together(into, batch + 1):
+        # A matrix already.
+        patch, target = turned.reshape((*left.shape[:batch], depth, -1)), into.reshape((*left.shape[:-1], -1))
+        np.matmul(left, patch, out=target)
+        return
+    each_alone = are_together(turned, batch, first) and are_together(turned, first + 1)
+    if columns > 1 and (nbytes > PATCH_BYTES or (alone and each_alone)):
+        # Image by image.
+        factors = left.reshape((*left.shape[:-1], *right.shape[batch + columns :]))
+        for image in range(n[0]):
+            part = into[(slice(None),) * (batch + 1) + (image,)]
+            _products(factors, right[(slice(None),) * batch + (image,)], batch, part)
+        return
+    for block in _blocks(n[0], nbytes):
+        part = turned[(slice(None),) * first + (block,)]
+        place = into[(slice(None),) * (batch + 1) + (block,)]
+        place[...] = np.matmul(left, part.reshape((*left.shape[:batch], depth, -1))).reshape(place.shape)
 
 
 def _sums(left: Array, right: Array, batch: int, columns: int) -> Array:

@@ -40,6 +40,10 @@ class Scope:
         self.group = group
 
 
+#: vectors of as many bits as the processor has: LLVM takes half of 512 otherwise, which first processors that had them ran slower
+WIDEST = 'attributes #0 = { "prefer-vector-width"="512" }'
+
+
 class Function:
     """``kernel(begin, end, arrays, numbers, parameters)``: the outermost loop runs from ``begin`` to ``end``.
 
@@ -82,6 +86,13 @@ class Function:
     def greatest(self, left: str, right: str) -> str:
         """Return the larger of two places, in the innermost loop."""
         return self._extremum("smax", left, right)
+
+    def extremum(self, which: str, kind: str, left: str, right: str) -> str:
+        """Return the greater or the smaller of two floating-point numbers, NaN if one is, in the innermost loop."""
+        suffix = {"float": "f32", "double": "f64"}[kind]
+        return Statements(self.here, self.declarations).call(
+            f"llvm.{which}.{suffix}", kind, [(kind, left), (kind, right)]
+        )
 
     def _extremum(self, which: str, left: str, right: str) -> str:
         return Statements(self.here, self.declarations).call(
@@ -311,9 +322,9 @@ class Function:
         """Return the module."""
         (scope,) = self.scopes
         body = [*self.head, *scope.lines, "ret void"]
-        lines = ["define void @kernel(i64 %begin, i64 %end, ptr %arrays, ptr %numbers, ptr %parameters) {", "entry:"]
+        lines = ["define void @kernel(i64 %begin, i64 %end, ptr %arrays, ptr %numbers, ptr %parameters) #0 {", "entry:"]
         lines += [each if each.endswith(":") else f"  {each}" for each in body]
-        lines += ["}", *self.declarations.values()]
+        lines += ["}", *self.declarations.values(), WIDEST]
         lines += [f"!{number} = {each}" for number, each in enumerate(self.metadata)]
         return "\n".join(lines) + "\n"
 

@@ -137,6 +137,9 @@ class State:
             step = "fadd" if name == "sum" else "fmul"
             kind = TYPES[self.how.states[0].name]
             found = [function.emit(depth, f"{step} reassoc {kind} {earlier[0]}, {names[0]}")]
+        elif free and name in ("maximum", "minimum") and self.how.states[0].category == 2:
+            # One step, so that it becomes one over vectors; which of two zeros is the greater one does not matter.
+            found = [function.extremum(name, TYPES[self.how.states[0].name], earlier[0], names[0])]
         else:
             function.scopes[-1].names.update(zip(own, earlier, strict=True))
             combined = [lowered(substitute(root, (*own, *lifted))) for root in self.how.combine]
