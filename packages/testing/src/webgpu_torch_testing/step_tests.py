@@ -106,12 +106,17 @@ def flushed(value: Any, kind: dtype) -> Any:
 
 
 def allowed(step: str, arguments: Sequence[Any], kind: dtype, result: dtype) -> list[Any]:
-    """Return the values a step may give: its definition's, and that of flushed arguments."""
+    """Return the values a step may give: its definition's, and that of flushed arguments.
+
+    What chooses one of its arguments may compare them flushed and give the one it chose as it is, as WGSL allows for subnormals.
+    """
     nothing = Environment((), ())
     values = []
     for row in (arguments, [flushed(each, kind) for each in arguments]):
         value = make(step, tuple(constant(each, kind) for each in row), None, result)
         values.append(convert(evaluate(value, (), nothing), result))
+    if step in ("minimum", "maximum"):
+        values += [each for each in arguments if flushed(each, kind) == flushed(values[-1], kind)]
     return [*values, *(flushed(each, kind) for each in values)]
 
 

@@ -210,6 +210,8 @@ def _at_index(definition: Definition, index: Expression, rank: int) -> Expressio
 BLOCK, STRIP = 64, 4
 #: most rows of a result that is computed in strips instead of blocks
 FEW_ROWS = 8
+#: most rows of a result that decode the other operand on the way
+DECODED_ROWS = 2 * BLOCK
 #: steps that cost about as much as a multiplication; others cost as much as ``_DEAR`` of them
 _CHEAP = frozenset(
     "add subtract multiply divide negate absolute sign minimum maximum fused_multiply_add floor ceil truncate round sign_bit "
@@ -235,10 +237,12 @@ def prologue_pays(definition: Definition, node: Expression, kernel: Contraction)
         return True
     if definition.shared or definition.settled or "load_at" in steps:
         return False
-    if any(each.step == "coordinate" for each in nodes) and not _decodes(definition):
-        return False
     rows = {"m": number_of_elements(kernel.m), "n": number_of_elements(kernel.n)}
     own, other = ("m", "n") if node in topological(kernel.left) else ("n", "m")
+    if any(each.step == "coordinate" for each in nodes):
+        # What is packed is unpacked on the way for a few blocks; for more of them once, beforehand.
+        if not _decodes(definition) or rows[other] > DECODED_ROWS:
+            return False
     few = min(rows.values()) <= FEW_ROWS
     block = rows[other] if few and rows[own] > rows[other] else STRIP if few else BLOCK
     if block >= rows[other] and node.step == "load" and _repeats(node.payload[2], _sizes(kernel, other)) == 1:
