@@ -59,7 +59,6 @@ check-style:
 
 check-types:
 	@$(BIN)/pyright
-	@$(BIN)/pyright -p packages/core
 
 # Reads all pages, runs what they show and resolves every name, and writes no page.
 check-documentation: setup

@@ -12,8 +12,8 @@ from typing import Any
 from ..dispatch.overrides import PATHS, DisableTorchFunctionSubclass
 from ..dispatch.registry import OPERATIONS
 from ..ir.dtypes import promote_types
-from ..operations.creation.conversion import memory_format
 from ..record.grad_mode import INSIDE_OF_TRANSFORM
+from ..tensors.memory_formats import memory_format
 from ..tensors.pytree import tree_leaves, tree_map
 from ..tensors.tensor import Tensor
 from .batching import (

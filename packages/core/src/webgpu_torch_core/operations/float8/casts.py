@@ -9,7 +9,8 @@ from ...ir.dtypes import FLOAT8, dtype, float32, uint8
 from ...ir.float8 import FORMATS
 from ...ir.layouts import Layout
 from ...tensors.tensor import Tensor
-from ..elementwise.call import Elementwise, Facts
+from ..elementwise.call import Elementwise
+from ..elementwise.facts import Facts
 from .bits import bits_alias, float8_alias
 
 
