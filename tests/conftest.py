@@ -35,13 +35,18 @@ MANY, PART = 16, 4
 SWEPT = ("tests/ops/", "tests/nn/")
 #: where every case is one on a GPU, counted by test: each tests something else
 ON_GPU = "tests/backend_wgpu/"
+#: files that take long and only start other processes: begun last, they would keep one worker busy when the other is done
+FIRST = tuple(
+    f"tests/test_{name}.py" for name in ("packaging", "third_party_backend", "partial_installs", "misbehaving_plugins")
+)
 #: the suite of a GPU's kernels
 SUITE = "tests/test_conformance_wgpu.py"
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark as slow what ``slow_on`` names, and what is not among the share of a long sweep that a checksum picks."""
+    """Mark as slow what ``slow_on`` names, and what is not among the share of a long sweep that a checksum picks; order files."""
+    items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
     sweeps: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     computed: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
