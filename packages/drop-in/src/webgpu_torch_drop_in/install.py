@@ -50,13 +50,15 @@ class StandingDistribution(importlib.metadata.Distribution):
 
 
 class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds ``torch`` and its submodules: this library's own modules, else the recorded stubs."""
+    """Finds ``torch``, its submodules and ``functorch``: this library's own modules, else the recorded stubs."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return how to load a module of ``torch``; None if it is neither ours nor recorded."""
         del path, target
+        if fullname == "functorch":
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         if fullname != "torch" and not fullname.startswith("torch."):
             return None
         if records.record(fullname) is None and own_module(fullname) is None:
@@ -71,6 +73,9 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         """Put this library's module, or a stand-in, in the place of the new module."""
         name = module.__name__
+        if name == "functorch":
+            sys.modules[name] = importlib.import_module(f"{__package__}.functorch_twin")
+            return
         found = own_module(name)
         if found is None:
             found = stub_module(name)

@@ -34,14 +34,14 @@ def is_real(value: object) -> TypeGuard[SupportsFloat]:
 
 
 def is_whole(value: object, first: bool = True) -> TypeGuard[SupportsIndex]:
-    """Return whether a value stands for one integer: an int, one of NumPy's, a 0-d tensor of integers.
+    """Return whether a value stands for one integer: an int, one of NumPy's, a tensor of one integer.
 
     Truth values do not, but after the ``first`` of several integers, where PyTorch looks no more.
     """
     if isinstance(value, int):
         return not (first and isinstance(value, bool))
     if isinstance(value, Tensor):
-        return value.ndim == 0 and value.dtype.category == 1
+        return value.dtype.category == 1 and value.numel() == 1
     return hasattr(value, "__index__") and not getattr(value, "ndim", 0)
 
 

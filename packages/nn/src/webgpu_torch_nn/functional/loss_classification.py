@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import webgpu_torch_core as torch
@@ -87,6 +88,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """1 at each element's class, 0 elsewhere, in a new last dimension of ``num_classes`` (or the greatest class + 1)."""
     if tensor.dtype is not torch.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
+    num_classes = operator.index(num_classes)
     if num_classes == 0 and tensor.numel():
         raise RuntimeError("num_classes should be positive")
     if num_classes < -1:

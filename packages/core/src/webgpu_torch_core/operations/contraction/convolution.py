@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...dispatch.argument_types import is_whole
 from ...dispatch.registry import operation
 from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
@@ -309,7 +310,7 @@ def _weight_gradient(source: Tensor, grad: Tensor, shape: tuple[int, ...], windo
 
 def per_dimension(value: Any, count: int, name: str) -> tuple[int, ...]:
     """Return one number per spatial dimension, given one for all or one for each."""
-    sizes = (value,) * count if isinstance(value, int) else tuple(operator.index(each) for each in value)
+    sizes = tuple(operator.index(each) for each in ((value,) * count if is_whole(value, False) else value))
     sizes = sizes * count if len(sizes) == 1 else sizes
     if len(sizes) != count:
         raise RuntimeError(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ...dispatch.argument_types import is_whole
 from ...dispatch.registry import operation
 from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes as common_shape
@@ -145,7 +147,8 @@ def tensor_split(input: Tensor, indices_or_sections: Tensor | int | Sequence[int
                 f"of int64, but got a tensor with {indices_or_sections.ndim} dims of {indices_or_sections.dtype!r}"
             )
         indices_or_sections = indices_or_sections.tolist()
-    if isinstance(indices_or_sections, int):
+    if is_whole(indices_or_sections):
+        indices_or_sections = operator.index(indices_or_sections)
         if indices_or_sections <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {indices_or_sections}")
         least, more = divmod(size, indices_or_sections)
@@ -349,6 +352,8 @@ def diff(
         raise RuntimeError("diff expects input to be at least one-dimensional")
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
+    if n == 0 and prepend is None and append is None:
+        return into(input.clone(), out, True)
     axis, result = wrap_dimension(dim, input.ndim), input
     for each in (prepend, append):
         if each is not None:

@@ -290,7 +290,7 @@ def squeeze(input: Tensor, dim: Dimensions = None) -> Tensor:
     if dim is None:
         chosen = range(input.ndim)
     else:
-        chosen = as_dimensions(dim, input.ndim) if dim != () else ()
+        chosen = () if isinstance(dim, tuple) and not dim else as_dimensions(dim, input.ndim)
     dropped = {index for index in chosen if input.ndim and shape[index] == 1}
     kept = [index for index in range(input.ndim) if index not in dropped]
     target = layout(tuple(shape[i] for i in kept), tuple(input._layout.strides[i] for i in kept), input._layout.offset)

@@ -317,14 +317,18 @@ def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> 
 @remembered
 def amax(input: Tensor, dim: Dimensions = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The maximum over dimensions; NaN wins; equal maxima share the gradient."""
-    return _into(_extremum(input, "maximum", dim if dim != () else None, keepdim, "amax"), out, True)
+    return _into(
+        _extremum(input, "maximum", None if isinstance(dim, tuple) and not dim else dim, keepdim, "amax"), out, True
+    )
 
 
 @operation("reduction")
 @remembered
 def amin(input: Tensor, dim: Dimensions = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The minimum over dimensions; NaN wins; equal minima share the gradient."""
-    return _into(_extremum(input, "minimum", dim if dim != () else None, keepdim, "amin"), out, True)
+    return _into(
+        _extremum(input, "minimum", None if isinstance(dim, tuple) and not dim else dim, keepdim, "amin"), out, True
+    )
 
 
 def _position(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -83,7 +84,7 @@ def _declare(
         given = signature.bind(*args, **kwargs)
         given.apply_defaults()
         options = given.arguments
-        length, wanted = options[length_name], options["dtype"]
+        length, wanted = operator.index(options[length_name]), options["dtype"]
         refuse(formula.__name__, length, default_float[0] if wanted is None else wanted, options["layout"])
         kind: dtype = as_dtype(wanted) or default_float[0]
         symmetric = (length < 1 and not told) or bool(options["sym"] if "sym" in options else not options["periodic"])
