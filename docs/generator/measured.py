@@ -127,23 +127,23 @@ def _shape(value: Any) -> str:
     return f"[{', '.join(map(str, value.shape))}]"
 
 
-def shapes_of(call: Call, kind: str | None) -> str:
-    """Return the shapes of a call's tensors and results, after the rule that further calls agree with."""
-    found = tensors_in(_tried(call, {}))
+def shapes_of(call: Call, kind: str | None, result: Any) -> str:
+    """Return the shapes of a call's tensors and of its result, after the rule that further calls agree with."""
+    found = tensors_in(result)
     # a tensor that several parameters are given by star is several operands of one name
     given = [f"``{each.name}`` {_shape(one)}" for each in call.arguments for one in tensors_in(each.value)]
     given += [
         f"``{each.name}`` {each.text}" for each in call.arguments
         if not tensors_in(each.value) and (isinstance(each.value, int | tuple | list | torch.Size)) and not isinstance(each.value, bool)
     ]  # fmt: skip
-    made = ", ".join(map(_shape, found)) or type(_tried(call, {})).__name__
+    made = ", ".join(map(_shape, found)) or type(result).__name__
     example = f"{', '.join(given)} → {made}" if given else f"→ {made}"
-    rule = _rule(call, kind)
+    rule = _rule(call, kind, found)
     return f"{rule} Here {example}." if rule else f"in the example, {example}."
 
 
-def _rule(call: Call, kind: str | None) -> str:
-    """Return the rule of shapes that a call follows with operands of other shapes too, or nothing."""
+def _rule(call: Call, kind: str | None, alone: list[torch.Tensor]) -> str:
+    """Return the rule of shapes that a call with these results follows with operands of other shapes too, or nothing."""
     operands = [n for n, each in enumerate(call.arguments) if isinstance(each.value, torch.Tensor)]
     if not operands:
         return ""
@@ -164,13 +164,12 @@ def _rule(call: Call, kind: str | None) -> str:
                 return "the result is without ``dim``, or has one element there with ``keepdim=True``."
         if all(_follows(call, [n], [shape], shape) for shape in ((4,), (2, 4), (2, 1, 4))):
             return "one dimension or more; the result has its operand's."
-    return _batched(call, operands)
+    return _batched(call, operands, alone)
 
 
-def _batched(call: Call, operands: list[int]) -> str:
+def _batched(call: Call, operands: list[int], alone: list[torch.Tensor]) -> str:
     """Return the rule of matrices in batches, if a call follows it."""
     first = call.arguments[operands[0]].value
-    alone = tensors_in(_tried(call, {}))
     if first.ndim < 2 or not alone or any(call.arguments[n].value.layout != torch.strided for n in operands):
         return ""
     batch = {n: call.arguments[n].value.expand(5, *call.arguments[n].value.shape) for n in operands}
@@ -192,15 +191,15 @@ def _follows(call: Call, operands: list[int], shapes: list[tuple[int, ...]], wan
     return isinstance(result, torch.Tensor) and tuple(result.shape) == wanted
 
 
-def types_of(call: Call) -> dict[str, str]:
+def types_of(call: Call, result: Any) -> dict[str, str]:
     """Return element type of the first operand -> type of the first result, nothing where it is refused.
 
-    Other operands of the same type follow it. What returns no tensor tells nothing.
+    Other operands of the same type follow it. What returns no tensor tells nothing; ``result`` is the call's as it stands.
     """
     operands = {n: tensors_in(each.value) for n, each in enumerate(call.arguments)}
     floating = [one for each in operands.values() for one in each if one.is_floating_point() or one.is_complex()]
     first = next(iter(floating or [one for each in operands.values() for one in each]), None)
-    if first is None or not tensors_in(_tried(call, {})):
+    if first is None or not tensors_in(result):
         return {}
     found = {}
     for name in TYPES:
@@ -211,7 +210,7 @@ def types_of(call: Call) -> dict[str, str]:
                 one = [one.to(kind) if one.dtype == first.dtype else one for one in each]
                 whole = call.arguments[n].value
                 changed[n] = one[0] if isinstance(whole, torch.Tensor) else type(whole)(one)
-        results = tensors_in(_tried(call, changed))
+        results = tensors_in(result if kind is first.dtype else _tried(call, changed))
         found[name] = str(results[0].dtype).rpartition(".")[2] if results else ""
     return found
 
@@ -311,9 +310,10 @@ def wrong_calls(call: Call, types: dict[str, str]) -> list[tuple[str, str, str]]
 
 def told(call: Call, kind: str | None) -> dict[str, Any]:
     """Return ``shapes``, ``types``, ``gradient`` and ``wrong`` of a call; ``kind`` is that of its operation."""
-    types = types_of(call)
+    result = _tried(call, {})
+    types = types_of(call, result)
     wrong = wrong_calls(call, types)
-    found = {"shapes": shapes_of(call, kind), "types": types, "gradient": gradients_of(call), "wrong": wrong}
+    found = {"shapes": shapes_of(call, kind, result), "types": types, "gradient": gradients_of(call), "wrong": wrong}
     settle()
     return found
 

@@ -21,7 +21,17 @@ from sphinx.ext.napoleon.docstring import GoogleDocstring
 from .examples import doctest
 from .facts import facts, says_errors, typed
 from .formulas import formula_of
-from .public_names import NAMESPACES, Entry, Namespace, entries, members_of, signature, source_file, unwrapped
+from .public_names import (
+    NAMESPACES,
+    Entry,
+    Namespace,
+    entries,
+    members_of,
+    signature,
+    source_file,
+    source_text,
+    unwrapped,
+)
 from .samples import Samples
 
 #: more entries than that are a page per family, with a page of summaries before them
@@ -154,7 +164,7 @@ class Pages:
             yield f"{_inline(entry.sentence())} It is :py:{first[0]}:`{first[1].removeprefix('webgpu_')} <{first[1]}>`."
             return
         function = self._function_of(entry)
-        sample = self.samples.of(entry)
+        sample = self.samples.of(entry, described=function is not None)
         if function is not None:
             role, name = function
             yield f"{_inline(entry.sentence())} The method of :py:{role}:`{name.removeprefix('webgpu_')} <{name}>`."
@@ -245,7 +255,7 @@ def _highlighted(code: str, language: str) -> str:
 def _definition(value: Any) -> str:
     """Return the source of a definition without its docstring's continuation; nothing where it is long."""
     try:
-        text = inspect.cleandoc("\n" + inspect.getsource(unwrapped(value)))
+        text = inspect.cleandoc("\n" + source_text(unwrapped(value)))
     except (OSError, TypeError):
         return ""
     return text if text.count("\n") <= MOST_LINES else ""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import inspect
+import linecache
 import pkgutil
 import re
 import sys
@@ -236,6 +238,41 @@ def source_file(value: Any) -> Path | None:
     except TypeError:
         return None
     return path.relative_to(ROOT) if path.is_relative_to(ROOT) else None
+
+
+def source_text(value: Any) -> str:
+    """Return the source of a definition as :func:`inspect.getsource` does, which parses a file again for each of its classes.
+
+    Raises:
+        OSError: there is none.
+        TypeError: Python has it of its own.
+    """
+    if not inspect.isclass(value):
+        return inspect.getsource(value)
+    path = inspect.getsourcefile(value) or ""
+    lines = _classes(path).get(value.__qualname__)
+    return lines if lines is not None else inspect.getsource(value)
+
+
+@cache
+def _classes(path: str) -> dict[str, str]:
+    """Return the source of a file's classes by their qualified names, of those defined several times the first."""
+    lines = linecache.getlines(path)
+    found: dict[str, str] = {}
+
+    def visit(node: ast.AST, inside: str) -> None:
+        for each in ast.iter_child_nodes(node):
+            if isinstance(each, ast.ClassDef):
+                first = min(one.lineno for one in (each, *each.decorator_list))
+                found.setdefault(inside + each.name, "".join(lines[first - 1 : each.end_lineno]))
+                visit(each, f"{inside}{each.name}.")
+            elif isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
+                visit(each, f"{inside}{each.name}.<locals>.")
+            else:
+                visit(each, inside)
+
+    visit(ast.parse("".join(lines)), "")
+    return found
 
 
 def public_names(module: Any) -> list[str]:

@@ -99,17 +99,18 @@ class Samples:
         self.kept: dict[str, Any] = kept["samples"] if kept.get("digest") == self.digest else {}
         self.failed: list[str] = []
 
-    def of(self, entry: Entry) -> dict[str, Any]:
+    def of(self, entry: Entry, described: bool = False) -> dict[str, Any]:
         """Return what an entry's example told; an empty dictionary if it has none.
 
         ``ran`` is a list of (statement, what it printed); of operations ``kernels`` is a list of (name, NumPy, WGSL),
-        and ``shapes``, ``types``, ``gradient`` and ``wrong`` are as :mod:`.measured` has them.
+        and ``shapes``, ``types``, ``gradient`` and ``wrong`` are as :mod:`.measured` has them: neither is asked of
+        a method whose function is ``described`` with them.
         """
         program = examples.written().get(entry.full_name)
         key = f"{entry.full_name} {program or ''}"
         if key not in self.kept:
             try:
-                self.kept[key] = _sampled(entry, program)
+                self.kept[key] = _sampled(entry, program, computes(entry) and not described)
             except examples.ExampleError as error:
                 self.failed.append(str(error))
                 self.kept[key] = {}
@@ -171,30 +172,30 @@ def _made_up(entry: Entry) -> Iterator[list[str]]:
         yield [*start, f"{name}()"]
 
 
-def _sampled(entry: Entry, program: str | None) -> dict[str, Any]:
-    """Run the example of an entry and what follows from it.
+def _sampled(entry: Entry, program: str | None, measures: bool) -> dict[str, Any]:
+    """Run the example of an entry and what follows from it, of functions of tensors that are measured too.
 
     Raises:
         ExampleError: a written example cannot be shown.
     """
     if program is not None:
-        return _run(entry, examples.statements(program))
+        return _run(entry, examples.statements(program), measures)
     if entry.name.startswith("empty"):
         return {}  # the elements of an empty tensor are whatever was in memory
     with contextlib.suppress(ValueError, TypeError):
         for each in _made_up(entry):
             with contextlib.suppress(examples.ExampleError):
-                return _run(entry, each)
+                return _run(entry, each, measures)
     return {}
 
 
-def _run(entry: Entry, program: list[str]) -> dict[str, Any]:
+def _run(entry: Entry, program: list[str], measures: bool) -> dict[str, Any]:
     scope: dict[str, Any] = {}
     if inspect.isclass(entry.value) and issubclass(entry.value, torch.nn.Module):
         with measured.seen_calls(entry.value) as shapes:
             ran = examples.run_example(entry.full_name, program, scope)
         return {"ran": ran, "shapes": shapes[0] if shapes else ""}
-    if not computes(entry):
+    if not measures:
         return {"ran": examples.run_example(entry.full_name, program, scope)}
     ran, kernels = _with_kernels(lambda: examples.run_example(entry.full_name, program, scope))
     found: dict[str, Any] = {"ran": ran, "kernels": kernels}
@@ -209,8 +210,11 @@ def _run(entry: Entry, program: list[str]) -> dict[str, Any]:
 
 def _with_kernels(run: Callable[[], examples.Ran]) -> tuple[examples.Ran, list[tuple[str, str, str]]]:
     """Run something on the CPU and return what it returned, and the source of the kernels that it ran."""
+    # What earlier examples left to do is none of its kernels, and that they ran one at a time no reason to plan none.
+    measured.settle()
     place = engine_for(torch.device("cpu"))
     place.plans.clear()
+    place.recorder.lone = 0
     plans: list[Plan] = []
     with mock.patch.object(engine, "explain", lambda device, plan: plans.append(plan)):
         result = run()
