@@ -62,7 +62,7 @@ check-types:
 
 # Reads all pages, runs what they show and resolves every name, and writes no page.
 check-documentation: setup
-	@$(BIN)/sphinx-build -q -W -n -j 2 -d build/doctrees -b dummy docs build/read
+	@$(BIN)/sphinx-build -q -W -n -j 2 -D smartquotes=0 -d build/read/doctrees -b dummy docs build/read
 
 docs: setup
 	@$(BIN)/sphinx-build -q -W -n -j 2 -d build/doctrees -b html docs build/docs
