@@ -16,7 +16,7 @@ $(VENV)/bin/uv:
 
 $(VENV)/.stamp-setup: $(VENV)/bin/uv $(SOURCES)
 	@echo "Installing the workspace"
-	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv sync --quiet --active --inexact --all-packages --group dev
+	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv sync --quiet --compile-bytecode --active --inexact --all-packages --group dev
 	@bash scripts/ensure_vulkan.sh $(BIN)/python
 	@touch $@
 
