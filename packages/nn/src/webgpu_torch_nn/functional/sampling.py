@@ -72,24 +72,29 @@ def _neighbours(
     The place of a neighbour is a sum over the axes, its weight a product; the place of one that lies outside is negative.
     """
     # Positions are rounded as PyTorch's: on which side of a pixel's centre one lies decides a gradient. Weights of a grid that has one
-    # are in float64 where that is at hand: gradients are small differences of large sums.
+    # come from positions in float64 where that is at hand: gradients are small differences of large sums.
     points = wide(grid)
+    exact = points.to(torch.float64) if grid.requires_grad and has_float64(grid.device) and mode != "nearest" else None
     places: list[Tensor] = []
     weights: list[Tensor] = []
     base = {"nearest": 1, "bilinear": 2, "bicubic": 4}[mode]
     stride = total = math.prod(sizes)
     for axis, size in enumerate(sizes):
-        position = _unnormalized(points.select(-1, len(sizes) - 1 - axis), size, align_corners)
-        if grid.requires_grad and has_float64(grid.device):
-            position = position.to(torch.float64)
-        if mode != "bicubic":
-            position = _padded(position, size, padding_mode, align_corners)
-        position = position.reshape(grid.shape[0], 1, -1)
+
+        def positions(given: Tensor, axis: int = axis, size: int = size) -> Tensor:
+            found = _unnormalized(given.select(-1, len(sizes) - 1 - axis), size, align_corners)
+            if mode != "bicubic":
+                found = _padded(found, size, padding_mode, align_corners)
+            return found.reshape(grid.shape[0], 1, -1)
+
+        position = positions(points)
         if mode == "nearest":
             place = position.detach().round()
             weight = torch.ones_like(place)
         else:
             low = position.detach().floor()
+            if exact is not None:
+                position, low = positions(exact), low.to(torch.float64)
             offset = torch.arange(base, dtype=low.dtype, device=low.device).reshape(1, base, 1) - (
                 1 if base == 4 else 0
             )
