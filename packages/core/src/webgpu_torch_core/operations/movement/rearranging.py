@@ -147,7 +147,7 @@ def tensor_split(input: Tensor, indices_or_sections: Tensor | int | Sequence[int
                 f"of int64, but got a tensor with {indices_or_sections.ndim} dims of {indices_or_sections.dtype!r}"
             )
         indices_or_sections = indices_or_sections.tolist()
-    if is_whole(indices_or_sections):
+    if isinstance(indices_or_sections, int) or is_whole(indices_or_sections):
         indices_or_sections = operator.index(indices_or_sections)
         if indices_or_sections <= 0:
             raise RuntimeError(f"number of sections must be larger than 0, got {indices_or_sections}")
