@@ -16,9 +16,9 @@ STANDING = {
     ("cpu", "bool"): (340, 0),
     ("cpu", "complex64"): (383, 318),
     ("cpu", "float16"): (530, 435),
-    ("cpu", "float32"): (662, 530),
+    ("cpu", "float32"): (662, 531),
     ("cpu", "int64"): (459, 0),
-    ("webgpu", "float32"): (655, 519),
+    ("webgpu", "float32"): (655, 521),
     ("webgpu", "int64"): (452, 0),
 }
 
