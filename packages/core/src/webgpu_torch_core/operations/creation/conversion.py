@@ -199,7 +199,7 @@ def _whole(source: Tensor) -> Tensor:
     """Return a tensor of the same elements that fill its memory."""
     if source.is_meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-    return source if is_whole(source) else clone(source)
+    return source if fills_memory(source) else clone(source)
 
 
 def _uploaded(data: bytearray, source: Tensor, place: device) -> Tensor:
@@ -208,7 +208,7 @@ def _uploaded(data: bytearray, source: Tensor, place: device) -> Tensor:
     return Tensor._from_storage(result._storage, source._layout, source.dtype, place)
 
 
-def is_whole(source: Tensor) -> bool:
+def fills_memory(source: Tensor) -> bool:
     """Return whether a tensor's elements fill its memory in row-major order."""
     layout = source._layout
     return layout.is_contiguous and layout.offset == 0 and layout.numel == storage_size(source)

@@ -19,7 +19,7 @@ from ...tensors.tensor import MetaValue, Tensor
 from ..common import dtype_title
 from ..complex.interleaving import real_alias
 from ..elementwise.call import default_float
-from .conversion import clone, copied, is_whole
+from .conversion import clone, copied, fills_memory
 from .factories import array_tensor
 
 #: bytes up to which the memory of a view is read whole
@@ -41,7 +41,7 @@ def read_bytes(self: Tensor) -> bytearray:
     if isinstance(value, MetaValue):
         if not self.is_meta:
             raise RuntimeError(f"a {type(self).__name__} holds no elements itself: its class answers its operations")
-    elif is_whole(self):
+    elif fills_memory(self):
         return value.engine.read(value)
     else:
         size = self.dtype.itemsize
@@ -64,11 +64,11 @@ def _dense(self: Tensor) -> Tensor:
     """Return a tensor of the same elements that fill its memory in row-major order."""
     if self.is_meta:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-    if is_whole(self):
+    if fills_memory(self):
         return self
     source = self.detach()
     whole = source if source._layout.is_contiguous else clone(source, memory_format=contiguous_format)
-    return whole if is_whole(whole) else copied(whole, whole.dtype, contiguous_layout(whole._layout.shape))
+    return whole if fills_memory(whole) else copied(whole, whole.dtype, contiguous_layout(whole._layout.shape))
 
 
 def read_later(tensor: Tensor) -> Callable[[], Any]:
