@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Self, TypeAlias
 
 from webgpu_torch_core import Size, Tensor
+from webgpu_torch_core.dispatch.overrides import PATHS, DisableTorchFunctionSubclass
 
 Answer: TypeAlias = Any
 
@@ -28,6 +30,23 @@ class HoldingTensor(Tensor):
     def _with(self, values: Tensor) -> Self:
         """Return the tensor with other values at the same places."""
         raise NotImplementedError
+
+    @staticmethod
+    def _answer(func: Callable[..., Answer], path: str, args: Answer, kwargs: Answer) -> Answer:
+        """Return what a public function gives with such a tensor among its arguments."""
+        raise NotImplementedError
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Answer], types: object, args: Answer = (), kwargs: Answer = None
+    ) -> Answer:
+        """Answer a call with such a tensor among its arguments; one without a public name is made as it is."""
+        del types
+        path = PATHS.get(func, "")
+        if not path:
+            with DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+        return cls._answer(func, path, args, kwargs or {})
 
     # What they are
 

@@ -14,7 +14,6 @@ import webgpu_torch_core as torch
 from webgpu_torch import _quantized
 from webgpu_torch._holding import Answer, HoldingTensor
 from webgpu_torch_core import Size, Tensor, TypedStorage
-from webgpu_torch_core.dispatch.overrides import PATHS, DisableTorchFunctionSubclass
 from webgpu_torch_core.tensors.printing import format_with
 
 from .schemes import PerChannel, PerTensor, Scheme, to_integers, to_numbers
@@ -184,20 +183,12 @@ class QuantizedTensor(HoldingTensor):
 
     # Python
 
-    @classmethod
-    def __torch_function__(
-        cls, func: Callable[..., Answer], types: object, args: Answer = (), kwargs: Answer = None
-    ) -> Answer:
-        """Answer a call with a quantised tensor among its arguments."""
+    @staticmethod
+    def _answer(func: Callable[..., Answer], path: str, args: Answer, kwargs: Answer) -> Answer:
         # They are made of this class.
         from .answers import answer
 
-        del types
-        path = PATHS.get(func, "")
-        if not path:
-            with DisableTorchFunctionSubclass():
-                return func(*args, **(kwargs or {}))
-        return answer(func, path, args, kwargs or {})
+        return answer(func, path, args, kwargs)
 
     def __repr__(self, *, tensor_contents: object = None) -> str:
         del tensor_contents

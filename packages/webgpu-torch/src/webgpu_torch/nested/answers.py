@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -12,6 +12,7 @@ from webgpu_torch_core.dispatch.overrides import DisableTorchFunctionSubclass
 from webgpu_torch_core.dispatch.registry import OPERATIONS
 
 from .._holding import Answer
+from .base import AnyNested, method_of
 from .tensor import NestedInt, NestedTensor
 
 Named = dict[str, Any]
@@ -58,25 +59,35 @@ def refuse(path: str) -> NoReturn:
     )
 
 
-def answer(func: Callable[..., Answer], name: str, path: str, args: tuple[Answer, ...], kwargs: Named) -> Answer:
-    """Return what a call gives."""
-    name = _NAMES.get(name, name)
-    own = _ANSWERS.get(name)
-    if own is not None:
-        return own(*args, **kwargs)
-    if name in _EMPTY:
-        return _reduce(func, name, *args, **kwargs)
-    if name in _OF_VALUES or name in _OPERATORS or (name.endswith("_") and name[:-1] in _OF_VALUES):
-        return _of_values(func, path, args, kwargs)
-    if name in _OF_FEATURES:
-        return _of_features(func, args, kwargs)
-    if name in _QUESTIONS:
-        return getattr(args[0]._held, name)()
-    method = vars(NestedTensor).get(name) or vars(NestedTensor.__mro__[1]).get(name)
-    if callable(method):
-        with DisableTorchFunctionSubclass():
-            return method(*args, **kwargs)
-    return refuse(path)
+class Forms(NamedTuple):
+    """How a layout answers functions of the forms that nested tensors know."""
+
+    kind: type[AnyNested]
+    answers: dict[str, Callable[..., Answer]]
+    reduce: Callable[..., Answer]
+    of_values: Callable[[Callable[..., Answer], str, tuple[Answer, ...], Named], Answer]
+    of_features: Callable[[Callable[..., Answer], tuple[Answer, ...], Named], Answer]
+
+    def answer(self, func: Callable[..., Answer], path: str, args: tuple[Answer, ...], kwargs: Named) -> Answer:
+        """Return what a call gives."""
+        called = path.rpartition(".")[2]
+        name = _NAMES.get(called, called)
+        own = self.answers.get(name)
+        if own is not None:
+            return own(*args, **kwargs)
+        if name in _EMPTY:
+            return self.reduce(func, name, *args, **kwargs)
+        if name in _OF_VALUES or name in _OPERATORS or (name.endswith("_") and name[:-1] in _OF_VALUES):
+            return self.of_values(func, path, args, kwargs)
+        if name in _OF_FEATURES:
+            return self.of_features(func, args, kwargs)
+        if name in _QUESTIONS:
+            return getattr(args[0]._held, name)()
+        method = method_of(self.kind, name)
+        if method is not None:
+            with DisableTorchFunctionSubclass():
+                return method(*args, **kwargs)
+        return refuse(path)
 
 
 def _of_values(func: Callable[..., Answer], path: str, args: tuple[Answer, ...], kwargs: Named) -> Answer:
@@ -400,3 +411,4 @@ _ANSWERS: dict[str, Callable[..., Answer]] = {
     "__bool__": lambda input: bool(_single(input)), "item": _item, "numpy": _unsupported("numpy"), "tolist": _unsupported("tolist"),
     **{each: _on_part(each) for each in ("chunk", "split", "narrow", "select")},
 }  # fmt: skip
+answer = Forms(NestedTensor, _ANSWERS, _reduce, _of_values, _of_features).answer

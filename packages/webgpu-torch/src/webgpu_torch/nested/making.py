@@ -133,16 +133,14 @@ def as_nested_tensor(
         if layout is not None and layout is not ts.layout:
             raise RuntimeError("as_nested_tensor(): Converting between nested tensor layouts is not supported")
         return ts.to(dtype=dtype or ts.dtype, device=ts.device if device is None else device)
-    if not _is_jagged(layout):
-        parts = [each if isinstance(each, Tensor) else torch.as_tensor(each, dtype=dtype) for each in ts]
-        return _beside(parts, dtype, device if device is not None else parts[0].device if parts else None)
-    if isinstance(ts, Tensor):
+    joined = _joined if _is_jagged(layout) else _beside
+    if joined is _joined and isinstance(ts, Tensor):
         if ts.dim() < 2:
             raise RuntimeError("as_nested_tensor(): Expected tensor argument to have dim() > 1")
         ts = ts.to(dtype=dtype or ts.dtype, device=ts.device if device is None else device)
         return made(ts.flatten(0, 1), _offsets_of([ts.shape[1]] * ts.shape[0], ts.device))
     parts = [each if isinstance(each, Tensor) else torch.as_tensor(each, dtype=dtype) for each in ts]
-    return _joined(parts, dtype, device if device is not None else parts[0].device if parts else None)
+    return joined(parts, dtype, device if device is not None else parts[0].device if parts else None)
 
 
 def nested_tensor_from_jagged(

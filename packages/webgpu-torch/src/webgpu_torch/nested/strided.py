@@ -6,24 +6,22 @@ Loaded when the first one is made: from then on calls look for it among their ar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NoReturn, Self
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.dispatch.overrides import PATHS, DisableTorchFunctionSubclass
 
-from .._holding import Answer, HoldingTensor
+from .._holding import Answer
+from .base import AnyNested
 
 Sizes = tuple[tuple[int, ...], ...]
 
 
-class StridedNestedTensor(HoldingTensor):
+class StridedNestedTensor(AnyNested):
     """A batch of tensors that may differ in any sizes; their elements follow one another in one block."""
 
     _components: Sizes
-
-    is_nested = True
 
     @classmethod
     def of(cls, parts: Sequence[Tensor], like: Tensor | None = None) -> Self:
@@ -89,12 +87,6 @@ class StridedNestedTensor(HoldingTensor):
         del memory_format
         return True
 
-    def values(self) -> Tensor:
-        """Return the elements of all components, one after another."""
-        return self._held
-
-    _values = property(values)
-
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
         """Return the components: views.
 
@@ -134,40 +126,17 @@ class StridedNestedTensor(HoldingTensor):
         counts = torch.tensor([0, *(math.prod(each) for each in self._components)], dtype=torch.int64)
         return counts.cumsum(0)[:-1]
 
-    def _dimension(self, dim: int) -> int:
-        """Return a dimension counted from the front."""
-        count = self.dim()
-        if not -count <= dim < count:
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
-            )
-        return dim % count
-
-    def _as_cotangent(self, gradient: Answer) -> Tensor:
-        return gradient._held
-
-    # Python
-
-    @classmethod
-    def __torch_function__(
-        cls, func: Callable[..., Answer], types: object, args: Answer = (), kwargs: Answer = None
-    ) -> Answer:
-        """Answer a call with a nested tensor among its arguments."""
+    @staticmethod
+    def _answer(func: Callable[..., Answer], path: str, args: Answer, kwargs: Answer) -> Answer:
         # They are made of this class.
         from .strided_answers import answer
 
-        del types
-        path = PATHS.get(func, "")
-        if not path:
-            with DisableTorchFunctionSubclass():
-                return func(*args, **(kwargs or {}))
-        return answer(func, path.rpartition(".")[2], path, args, kwargs or {})
+        return answer(func, path, args, kwargs)
+
+    # Python
 
     def __len__(self) -> int:
         return len(self._components)
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter(self.unbind())
 
     def __repr__(self, *, tensor_contents: object = None) -> str:
         del tensor_contents
@@ -183,22 +152,9 @@ class StridedNestedTensor(HoldingTensor):
         )
         return f"nested_tensor([\n{inside}\n]{told})"
 
-    __str__ = __repr__
-
-    def __format__(self, specification: str) -> str:
-        return format(repr(self), specification)
-
     def __reduce_ex__(self, protocol: object) -> tuple[Answer, ...]:
         del protocol
         return _restored, (self._held if self.is_leaf else self._held.detach(), self._components)
-
-    def __deepcopy__(self, memo: dict[int, Answer]) -> StridedNestedTensor:
-        if not self.is_leaf:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol"
-            )
-        memo[id(self)] = made = self._with(self._held.detach().clone())
-        return made.requires_grad_(self.requires_grad)
 
 
 def _filled(part: Tensor, wanted: Sequence[int], padding: float) -> Tensor:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NoReturn
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api import functional as F
-from webgpu_torch_core.dispatch.overrides import DisableTorchFunctionSubclass
 
 from .._holding import Answer
-from .answers import _EMPTY, _NAMES, _OF_FEATURES, _OF_VALUES, _OPERATORS, _QUESTIONS, Named, refuse
+from .answers import Forms, Named
 from .making import made as jagged_of
 from .strided import StridedNestedTensor as Nested
 
@@ -19,29 +19,6 @@ from .strided import StridedNestedTensor as Nested
 _OF_DIMENSION = {
     "softmax": 1, "log_softmax": 1, "narrow": 1, "select": 1, "unsqueeze": 1, "squeeze": 1, "unflatten": 1, "chunk": 2, "split": 2,
 }  # fmt: skip
-
-
-def answer(func: Callable[..., Answer], name: str, path: str, args: tuple[Answer, ...], kwargs: Named) -> Answer:
-    """Return what a call gives."""
-    name = _NAMES.get(name, name)
-    own = _ANSWERS.get(name)
-    if own is not None:
-        return own(*args, **kwargs)
-    if name in _EMPTY:
-        return _reduce(func, name, *args, **kwargs)
-    if name in _OF_DIMENSION:
-        return _along(name, *args, **kwargs)
-    if name in _OF_VALUES or name in _OPERATORS or (name.endswith("_") and name[:-1] in _OF_VALUES):
-        return _of_values(func, args, kwargs)
-    if name in _OF_FEATURES:
-        return _of_features(func, args, kwargs)
-    if name in _QUESTIONS:
-        return getattr(args[0]._held, name)()
-    method = vars(Nested).get(name) or vars(Nested.__mro__[1]).get(name)
-    if callable(method):
-        with DisableTorchFunctionSubclass():
-            return method(*args, **kwargs)
-    return refuse(path)
 
 
 def _each(function: Callable[..., Answer], *given: Nested) -> Answer:
@@ -52,8 +29,9 @@ def _each(function: Callable[..., Answer], *given: Nested) -> Answer:
     return tuple(Nested.of(each) for each in zip(*found, strict=True))
 
 
-def _of_values(func: Callable[..., Answer], args: tuple[Answer, ...], kwargs: Named) -> Answer:
+def _of_values(func: Callable[..., Answer], path: str, args: tuple[Answer, ...], kwargs: Named) -> Answer:
     """Return an element-wise function of nested tensors of the same sizes, and numbers."""
+    del path
     first = next(each for each in (*args, *kwargs.values()) if isinstance(each, Nested))
 
     def value(each: Answer) -> Answer:
@@ -140,7 +118,7 @@ def _reduce(
     func: Callable[..., Answer], name: str, input: Nested, dim: Answer = None, keepdim: bool = False, **named: Answer
 ) -> Answer:
     if isinstance(dim, Tensor) and name in ("max", "min"):
-        return _of_values(func, (input, dim), named)
+        return _of_values(func, name, (input, dim), named)
     if dim is None:
         return func(input._held, **named)
     given: Answer = dim
@@ -263,4 +241,6 @@ _ANSWERS: dict[str, Callable[..., Answer]] = {
     "scaled_dot_product_attention": _attention, "contiguous": lambda input, **_: input, "__bool__": _truth, "item": _item,
     "is_same_size": lambda input, other: isinstance(other, Nested) and input._components == other._components,
     "numpy": _unsupported("numpy"), "tolist": _unsupported("tolist"),
+    **{name: partial(_along, name) for name in _OF_DIMENSION},
 }  # fmt: skip
+answer = Forms(Nested, _ANSWERS, _reduce, _of_values, _of_features).answer

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Self
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
-from webgpu_torch_core.dispatch.overrides import PATHS, DisableTorchFunctionSubclass
 
-from .._holding import Answer, HoldingTensor
+from .._holding import Answer
+from .base import AnyNested
 from .layouts import jagged
 
 
@@ -137,14 +137,13 @@ class Structure:
 _structures: weakref.WeakValueDictionary[int, Structure] = weakref.WeakValueDictionary()
 
 
-class NestedTensor(HoldingTensor):
+class NestedTensor(AnyNested):
     """A batch of tensors that differ in one size, of which the values follow one another."""
 
     _structure: Structure
     _ragged: int
 
     layout = jagged
-    is_nested = True
     overrides_in_pytorch = True
 
     def _with(self, values: Tensor, ragged: int | None = None) -> Self:
@@ -174,12 +173,6 @@ class NestedTensor(HoldingTensor):
         return min(self._structure.sizes)
 
     _maybe_max_seqlen, _maybe_min_seqlen, _ragged_idx = _max_seqlen, _min_seqlen, property(lambda self: self._ragged)
-
-    def values(self) -> Tensor:
-        """Return the components, one after another."""
-        return self._held
-
-    _values = property(values)
 
     def offsets(self) -> Tensor:
         """Return where components begin, and where the last one ends."""
@@ -243,15 +236,6 @@ class NestedTensor(HoldingTensor):
         second = at.positions if length > 1 else torch.zeros_like(at.positions)
         return wide[first, second].movedim(0, self._ragged - 1)
 
-    def _dimension(self, dim: int) -> int:
-        """Return a dimension counted from the front."""
-        count = len(self._held.shape) + 1
-        if not -count <= dim < count:
-            raise IndexError(
-                f"Dimension out of range (expected to be in range of [{-count}, {count - 1}], but got {dim})"
-            )
-        return dim % count
-
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
         """Return the components: views.
 
@@ -265,31 +249,17 @@ class NestedTensor(HoldingTensor):
             self._held.narrow(self._ragged - 1, start, size) for start, size in zip(at.starts, at.sizes, strict=True)
         )
 
-    def _as_cotangent(self, gradient: Answer) -> Tensor:
-        return gradient._held
-
-    # Python
-
-    @classmethod
-    def __torch_function__(
-        cls, func: Callable[..., Answer], types: object, args: Answer = (), kwargs: Answer = None
-    ) -> Answer:
-        """Answer a call with a nested tensor among its arguments."""
+    @staticmethod
+    def _answer(func: Callable[..., Answer], path: str, args: Answer, kwargs: Answer) -> Answer:
         # They are made of this class.
         from .answers import answer
 
-        del types
-        path = PATHS.get(func, "")
-        if not path:
-            with DisableTorchFunctionSubclass():
-                return func(*args, **(kwargs or {}))
-        return answer(func, path.rpartition(".")[2], path, args, kwargs or {})
+        return answer(func, path, args, kwargs)
+
+    # Python
 
     def __len__(self) -> int:
         return self._structure.offsets._layout.shape[0] - 1
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter(self.unbind())
 
     def __repr__(self, *, tensor_contents: object = None) -> str:
         del tensor_contents
@@ -297,24 +267,10 @@ class NestedTensor(HoldingTensor):
         told = f", grad_fn={self.grad_fn!r}" if self.grad_fn is not None else told
         return f"NestedTensor(size={tuple(self.shape)}, offsets={self._structure.offsets!r}{told}, contiguous={self.is_contiguous()})"
 
-    __str__ = __repr__
-
-    def __format__(self, specification: str) -> str:
-        return format(repr(self), specification)
-
     def __reduce_ex__(self, protocol: object) -> tuple[Answer, ...]:
         del protocol
         values = self._held if self.is_leaf else self._held.detach()
         return _restored, (values, self.offsets().clone(), self.lengths(), self._ragged)
-
-    def __deepcopy__(self, memo: dict[int, Answer]) -> NestedTensor:
-        # What is equal stays equal: offsets are shared.
-        if not self.is_leaf:
-            raise RuntimeError(
-                "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol"
-            )
-        memo[id(self)] = made = self._with(self._held.detach().clone())
-        return made.requires_grad_(self.requires_grad)
 
 
 def _restored(values: Tensor, offsets: Tensor, lengths: Tensor | None, ragged: int) -> NestedTensor:

@@ -285,6 +285,8 @@ def require_elements(input: Tensor, dims: tuple[int, ...], dim: Any, title: str)
 
 
 def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> Tensor:
+    # (A tensor of one integer compares with a tuple element by element.)
+    dim = None if isinstance(dim, tuple) and not dim else dim
     dims = as_dimensions(dim, input.ndim)
     require_elements(input, dims, dim, title)
     if input.dtype.is_complex and input.ndim and not input.numel():
@@ -317,18 +319,14 @@ def _extremum(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> 
 @remembered
 def amax(input: Tensor, dim: Dimensions = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The maximum over dimensions; NaN wins; equal maxima share the gradient."""
-    return _into(
-        _extremum(input, "maximum", None if isinstance(dim, tuple) and not dim else dim, keepdim, "amax"), out, True
-    )
+    return _into(_extremum(input, "maximum", dim, keepdim, "amax"), out, True)
 
 
 @operation("reduction")
 @remembered
 def amin(input: Tensor, dim: Dimensions = (), keepdim: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The minimum over dimensions; NaN wins; equal minima share the gradient."""
-    return _into(
-        _extremum(input, "minimum", None if isinstance(dim, tuple) and not dim else dim, keepdim, "amin"), out, True
-    )
+    return _into(_extremum(input, "minimum", dim, keepdim, "amin"), out, True)
 
 
 def _position(input: Tensor, kind: str, dim: Any, keepdim: bool, title: str) -> Tensor:
