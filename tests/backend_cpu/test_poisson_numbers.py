@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import pytest
 import torch
@@ -36,9 +38,10 @@ def test_no_rate_takes_no_word():
     assert actual == expected
 
 
-def test_a_state_that_is_not_enough(monkeypatch):
-    """Counts that take more numbers than a state has are drawn again in halves."""
-    monkeypatch.setattr(poisson_numbers, "_LIKELY", 900)
+@pytest.mark.parametrize("margin", [0, -0.9])
+def test_numbers_that_are_not_enough(margin, monkeypatch):
+    """Counts that take more numbers than were drawn are drawn again, fewer at a time."""
+    monkeypatch.setattr(poisson_numbers, "_MARGIN", margin)
     rates = torch.rand(5000, dtype=torch.float64, generator=torch.Generator().manual_seed(2)) * 8
     actual, expected = drawn(rates, 5)
     assert actual == expected
@@ -46,6 +49,7 @@ def test_a_state_that_is_not_enough(monkeypatch):
 
 def test_pieces_of_words_ahead(monkeypatch):
     monkeypatch.setattr(poisson_numbers, "_AHEAD", 1000)
+    monkeypatch.setattr(poisson_numbers, "_sampler", lru_cache(poisson_numbers._Sampler))
     rates = torch.rand(5000, dtype=torch.float64, generator=torch.Generator().manual_seed(3)) * 5
     actual, expected = drawn(rates, 6)
     assert actual == expected
@@ -56,10 +60,11 @@ def test_others_are_left_to_the_core():
         assert poisson_numbers.poisson(MersenneTwister(0), rates) is None
 
 
-def test_words_of_a_state():
-    """A generator of NumPy with this state makes the numbers that PyTorch makes of the words."""
-    drawn = words(MersenneTwister(8), 312, np.uint64)
-    bits = np.random.MT19937(0)
-    bits.state = {"bit_generator": "MT19937", "state": {"key": poisson_numbers._state_words(drawn), "pos": 0}}
-    found = np.random.RandomState(bits).random_sample(312)
-    assert found.tolist() == ((drawn & np.uint64((1 << 53) - 1)) * 2.0**-53).tolist()
+def test_used_words():
+    """The sampler reads the words that it is given, and tells how many, or that there are too few."""
+    given = words(MersenneTwister(8), 1000, np.uint64)
+    sampler, into = poisson_numbers._sampler(), np.empty(100)
+    used = sampler.counts(np.full(100, 2.0), given, into)
+    assert used == into.sum() + 100
+    assert sampler.counts(np.full(100, 2.0), given[:used], into) == used
+    assert sampler.counts(np.full(100, 2.0), given[: used - 1], into) is None

@@ -248,11 +248,13 @@ def _integers(stream: Any, count: int, element: dtype, low: int, high: int) -> A
     span = high - low
     kind = np.uint64 if span >= 1 << 28 else np.uint32
     draws = words(stream, count, kind)
-    if span < 1 << 64:
-        draws = draws % kind(span)
-    values = draws.astype(np.uint64, copy=False)
-    # Two's complement: the sum wraps to the right integer whatever the sign of the bound.
-    values += np.uint64(low & 0xFFFFFFFFFFFFFFFF)
+    values = np.empty(count, np.uint64)
+    for start in range(0, count, CHUNK):
+        part, rest = draws[start : start + CHUNK], values[start : start + CHUNK]
+        # The remainder: NumPy has vector instructions for the quotient by one number only.
+        rest[...] = part if span >= 1 << 64 else part - part // kind(span) * kind(span)
+        # Two's complement: the sum wraps to the right integer whatever the sign of the bound.
+        rest += np.uint64(low & 0xFFFFFFFFFFFFFFFF)
     values = values.view(np.int64)
     return (
         _encode(values.astype(np.float32), element)

@@ -17,7 +17,7 @@ import numpy as np
 Array = Any
 
 #: bytes of patches and of their products that are worked on at a time
-BLOCK_BYTES = 1 << 21
+BLOCK_BYTES = 3 << 20
 #: products of fewer terms cost more than the copies that they save
 LEAST_DEPTH = 16
 
@@ -90,7 +90,9 @@ def _rows(right: Array, batch: int, slide: Slide, more: int) -> int:
     more_places = slide.step * (slide.shifts(right.shape[slide.tap]) - 1)
     each = right.itemsize * math.prod(right.shape) // (right.shape[batch] * slide.shifts(right.shape[slide.tap]))
     each += more * right.itemsize * math.prod(right.shape[:batch])
-    return min(max(BLOCK_BYTES // max(each, 1), 2 * more_places, 1), right.shape[batch])
+    most, size = max(BLOCK_BYTES // max(each, 1), 2 * more_places, 1), right.shape[batch]
+    # As many in each block: a short last one would be a slow product.
+    return math.ceil(size / math.ceil(size / most))
 
 
 def _strips(right: Array, batch: int, columns: int, slide: Slide, rows: int) -> Iterator[tuple[int, int, list[Array]]]:
