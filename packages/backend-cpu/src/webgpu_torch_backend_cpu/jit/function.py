@@ -18,6 +18,8 @@ DATA_OFFSET = object.__basicsize__
 
 #: integers up to this size stand in the text: they are no sizes
 SMALL = 2
+#: strides up to this one stand in the text: LLVM reads elements that are so far apart as vectors, others one after the other
+SHORT = 4
 #: steps whose second operand stands in the text: divisions and bits by a known number are far quicker
 _LITERAL = (
     "whole_quotient",
@@ -112,8 +114,8 @@ class Function:
         return found
 
     def stride(self, key: Hashable, value: int) -> str:
-        """Return a stride: 1 stands in the text, others are left open."""
-        return "1" if value == 1 else self.number(key, value)
+        """Return a stride: that of parts of pairs, pixels and the like stands in the text, others are left open."""
+        return str(value) if 0 < value <= SHORT else self.number(key, value)
 
     def buffer(self, group: str, index: int) -> str:
         """Return the pointer of an operand or output; an output that starts as an operand is that operand's."""
