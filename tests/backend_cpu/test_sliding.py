@@ -31,7 +31,7 @@ def test_products(groups, channels, size, taps, stride, dilation, expected, bloc
     monkeypatch.setattr(sliding, "BLOCK_BYTES", block)
     generator = np.random.default_rng(0)
     right = patches(generator, groups, channels, size, taps, stride, dilation)
-    slide = sliding.slide_of(right, 1, range(3, 6))
+    slide = sliding.slide_of(right, 1, 1, range(3, 6), 6)
     assert slide is not None
     assert (slide.shifts(taps), slide.parts, slide.step) == expected
     assert slide.tap == 4
@@ -43,10 +43,12 @@ def test_products(groups, channels, size, taps, stride, dilation, expected, bloc
 
 def test_what_is_not_worth_it():
     generator = np.random.default_rng(0)
-    # Few terms, a window that jumps over all its taps, and one that cannot move.
-    for channels, size, taps, stride in ((1, 20, 3, 1), (16, 20, 3, 3), (16, 3, 3, 1)):
+    # Few terms, a window that jumps over all its taps, one that cannot move, many sums, and many factors for few places.
+    cases = ((1, 20, 3, 1, 6), (16, 20, 3, 3, 6), (16, 3, 3, 1, 6), (16, 20, 3, 1, 60), (16, 7, 3, 1, 12))
+    for channels, size, taps, stride, rows in cases:
         right = patches(generator, 1, channels, size, taps, stride, 1)
-        assert sliding.slide_of(right, 1, range(3, 6)) is None
+        assert sliding.slide_of(right, 1, 1, range(3, 6), rows) is None
+    assert sliding.slide_of(patches(generator, 1, 16, 20, 3, 1, 1), 1, 1, range(3, 6), 12) is not None
 
 
 def test_numbers_that_are_not_finite_stay_where_they_are():
@@ -57,7 +59,7 @@ def test_numbers_that_are_not_finite_stay_where_they_are():
     right = np.lib.stride_tricks.as_strided(
         image, right.shape, (image.strides[0], *(2 * each for each in image.strides[2:]), *image.strides[1:])
     )
-    slide = sliding.slide_of(right, 1, range(3, 6))
+    slide = sliding.slide_of(right, 1, 1, range(3, 6), 6)
     left = generator.random((1, 2, 16, 7, 7), np.float32)
     into = np.empty((1, 2, *right.shape[1:3]), np.float32)
     sliding.slid_products(sliding.factors_of(left, right, 1, slide), right, 1, slide, into)

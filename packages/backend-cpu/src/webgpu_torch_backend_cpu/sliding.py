@@ -20,6 +20,8 @@ Array = Any
 BLOCK_BYTES = 3 << 20
 #: products of fewer terms cost more than the copies that they save
 LEAST_DEPTH = 16
+#: how many times as long it takes to copy numbers that lie apart as to copy or add up those of patches
+APART = 3
 
 
 class Slide(NamedTuple):
@@ -47,17 +49,23 @@ def are_together(array: Array, first: int, end: int | None = None) -> bool:
     return all(array.strides[one] == array.strides[other] * array.shape[other] for one, other in pairs)
 
 
-def slide_of(right: Array, place: int, taps: range) -> Slide | None:
-    """Return along which of some axes of taps a window slides over an axis of places; None where there is nothing to save."""
+def slide_of(right: Array, batch: int, place: int, taps: range, rows: int) -> Slide | None:
+    """Return along which of some axes of taps a window slides over an axis of places; None where there is nothing to save.
+
+    A slide saves copies of patches. It pays with sums of products, of which there are ``rows`` for each place, and a copy of the other
+    side, whose elements lie apart.
+    """
     depth, across = math.prod(right.shape[axis] for axis in taps), right.strides[place]
-    found: list[tuple[int, Slide]] = []
+    places = math.prod(right.shape[batch : taps.start])
+    found: list[tuple[float, Slide]] = []
     for axis in taps:
         along = right.strides[axis]
         if along > 0 and across > 0 and (along % across == 0 or across % along == 0):
             slide = Slide(axis, max(across // along, 1), max(along // across, 1))
-            shifts = slide.shifts(right.shape[axis])
-            if shifts > 1 and depth // shifts >= LEAST_DEPTH and right.shape[place] > slide.step * (shifts - 1):
-                found.append((shifts, slide))
+            more = slide.shifts(right.shape[axis]) - 1
+            saved = depth * places * more / (more + 1) - rows * (places * more + APART * depth)
+            if saved > 0 and depth // (more + 1) >= LEAST_DEPTH and right.shape[place] > slide.step * more:
+                found.append((saved, slide))
     return max(found, default=(0, None))[1]
 
 

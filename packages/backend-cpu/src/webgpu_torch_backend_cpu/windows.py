@@ -22,7 +22,7 @@ from .sliding import are_together, factors_of, slid_products, slide_of
 Array = Any
 
 #: bytes of patches laid out at a time: they stay in the second-level cache until BLAS has read them
-PATCH_BYTES = 1 << 21
+PATCH_BYTES = 1 << 20
 #: bytes of the sums of shifted multiply-adds that are added up at a time
 SHIFTED_BYTES = 1 << 17
 #: bytes of tiles laid out at a time, the widest tile, and the longest line that is cut into tiles where positions are neighbours
@@ -381,8 +381,9 @@ def _correlated(left: Array, right: Array, batch: int, columns: int) -> Array:
 
 
 def _blocks(count: int, nbytes: int, limit: int = PATCH_BYTES) -> Iterator[slice]:
-    """Yield slices of an axis whose entries take so many bytes each."""
+    """Yield slices of an axis whose entries take so many bytes each, all as long as that allows and of one length."""
     step = max(limit // max(nbytes, 1), 1)
+    step = math.ceil(count / math.ceil(count / step)) if count else 1
     return (slice(start, start + step) for start in range(0, count, step))
 
 
@@ -390,12 +391,12 @@ def _products(left: Array, right: Array, batch: int, into: Array) -> None:
     """Write the products of left [batch, m, k…] with patches [batch, n…, k…] into an array [batch, m, n…]."""
     columns = into.ndim - batch - 1
     taps = range(batch + columns, right.ndim)
-    slide = slide_of(right, batch, taps)
+    slide = slide_of(right, batch, batch, taps, left.shape[batch])
     if slide is not None:
         slid_products(factors_of(left, right, batch, slide), right, batch, slide, into)
         return
     alone = columns > 1 and math.prod(right.shape[batch + 1 : batch + columns]) >= LEAST_PLACES
-    slide = slide_of(right, batch + 1, taps) if alone else None
+    slide = slide_of(right, batch, batch + 1, taps, left.shape[batch]) if alone else None
     if slide is not None:
         # The first axis is one of images.
         factors = factors_of(left, right, batch, slide)
@@ -424,9 +425,12 @@ def _products(left: Array, right: Array, batch: int, into: Array) -> None:
             _products(factors, right[(slice(None),) * batch + (image,)], batch, part)
         return
     for block in _blocks(n[0], nbytes):
-        part = turned[(slice(None),) * first + (block,)]
+        part = turned[(slice(None),) * first + (block,)].reshape((*left.shape[:batch], depth, -1))
         place = into[(slice(None),) * (batch + 1) + (block,)]
-        place[...] = np.matmul(left, part.reshape((*left.shape[:batch], depth, -1))).reshape(place.shape)
+        if are_together(place, batch + 1):
+            np.matmul(left, part, out=place.reshape((*left.shape[:-1], -1)))
+        else:
+            place[...] = np.matmul(left, part).reshape(place.shape)
 
 
 def _sums(left: Array, right: Array, batch: int, columns: int) -> Array:
