@@ -29,41 +29,45 @@ class _Blocks:
     """Memory for the steps of so many pairs."""
 
     def __init__(self, count: int) -> None:
-        self.singles = [np.empty(count, np.float32) for _ in range(6)]
+        #: what is made of the first and of the second halves of rows
+        self.halves = np.empty((2, count), np.float32)
+        self.singles = [np.empty(count, np.float32) for _ in range(5)]
         self.doubles = [np.empty(count, np.float64) for _ in range(2)]
-
-    def cut(self, count: int) -> _Blocks:
-        """Return the same memory for fewer pairs."""
-        found = _Blocks(0)
-        found.singles, found.doubles = ([each[:count] for each in kind] for kind in (self.singles, self.doubles))
-        return found
+        numbers = np.arange(count // 4)
+        #: the places of halves before they are sorted so, and those of sorted ones after it
+        self.sorted, self.mixed = numbers.reshape(-1, 2).T.reshape(-1), numbers.reshape(2, -1).T.reshape(-1)
 
 
 def normal_singles(words: Array, mean: float, std: float) -> Array:
     """Return what :func:`box_muller.normal_float32` returns, from rows of 16 words."""
     result = np.empty(words.shape, np.float32)
     rows = PAIRS // 8
-    blocks = _Blocks(min(words.size // 2, PAIRS))
+    blocks: dict[int, _Blocks] = {}
     for start in range(0, len(words), rows):
         part, target = words[start : start + rows], result[start : start + rows]
-        of = blocks if part.size == 2 * PAIRS else blocks.cut(part.size // 2)
-        radius = _radius(part[:, :8], of)
-        for at, values in zip((0, 8), _sine_cosine(part[:, 8:], of)[::-1], strict=True):
-            values *= radius
+        of = blocks.get(len(part)) or blocks.setdefault(len(part), _Blocks(part.size // 2))
+        _units(part, of)
+        radius = _radius(of)
+        sine, cosine = _sine_cosine(of)
+        for values, half in zip((cosine, sine), of.halves, strict=True):
+            np.multiply(values, radius, out=half)
             if std != 1.0 or mean != 0.0:
-                _fused(values, np.float64(np.float32(std)), np.float64(np.float32(mean)), of)
+                _fused(half, np.float64(np.float32(std)), np.float64(np.float32(mean)), of)
             # Adding 0 turns -0 into 0, as adding the mean does.
-            np.add(values.reshape(-1, 8), np.float32(0.0), out=target[:, at : at + 8])
+            half += np.float32(0.0)
+        of.halves.reshape(-1, 8).take(of.mixed, axis=0, out=target.reshape(-1, 8), mode="clip")
     return result.reshape(-1)
 
 
-def _units(words: Array, into: Array) -> None:
-    """Write the numbers from [0, 1) that words stand for: halves of rows are laid out one after the other, in one long line."""
-    bits = into.view(np.uint32)
-    np.bitwise_and(words, LOW_24, out=bits.reshape(-1, 8))
+def _units(words: Array, of: _Blocks) -> None:
+    """Make the numbers from [0, 1) that the halves of rows of words stand for."""
+    units, bits = of.halves, of.halves.view(np.uint32)
+    # Without a test of each place that it is inside, what is taken needs no copy on its way.
+    words.reshape(-1, 8).take(of.sorted, axis=0, out=bits.reshape(-1, 8), mode="clip")
+    bits &= LOW_24
     # Signed integers become floats in one instruction, unsigned ones do not.
-    np.copyto(into, into.view(np.int32), casting="unsafe")
-    into *= UNIT_24
+    np.copyto(units, units.view(np.int32), casting="unsafe")
+    units *= UNIT_24
 
 
 def _horner(coefficients: tuple[float, ...], x: Array, single: Array, result: Array) -> None:
@@ -87,11 +91,11 @@ def _fused(values: Array, factor: Array, addend: Array, of: _Blocks) -> None:
     np.copyto(values, wide, casting="same_kind")
 
 
-def _radius(words: Array, of: _Blocks) -> Array:
-    """Return ``sqrt(-2 log(1 - u))``; the logarithm is the Cephes library's polynomial of a mantissa between the roots of 1/2 and 2."""
-    y, x, square, exponent = of.singles[:4]
+def _radius(of: _Blocks) -> Array:
+    """Return ``sqrt(-2 log(1 - u))`` of first halves; the logarithm is the Cephes library's polynomial of a mantissa between the roots of 1/2 and 2."""
+    x = of.halves[0]
+    y, square, exponent, spare = of.singles[:4]
     wide = of.doubles[0]
-    _units(words, x)
     np.subtract(np.float32(1.0), x, out=x)
     bits, shift = x.view(np.int32), exponent.view(np.int32)
     np.subtract(bits, _SQRT_HALF_BITS, out=shift)
@@ -104,8 +108,8 @@ def _radius(words: Array, of: _Blocks) -> Array:
     np.copyto(wide, x)
     _horner(scalar._LOG_COEFFICIENTS, wide, y, of.doubles[1])
     y *= x
-    np.multiply(exponent, _LOW, out=of.singles[4])
-    _fused(y, square, of.singles[4], of)
+    np.multiply(exponent, _LOW, out=spare)
+    _fused(y, square, spare, of)
     square *= np.float32(0.5)
     y -= square
     x += y
@@ -117,11 +121,11 @@ def _radius(words: Array, of: _Blocks) -> Array:
     return y
 
 
-def _sine_cosine(words: Array, of: _Blocks) -> tuple[Array, Array]:
-    """Return sine and cosine of the angles that words stand for, by the Cephes library's polynomials within octants."""
-    _, x, square, sine, cosine, spare = of.singles
+def _sine_cosine(of: _Blocks) -> tuple[Array, Array]:
+    """Return sine and cosine of the angles that second halves stand for, by the Cephes library's polynomials within octants."""
+    x = of.halves[1]
+    square, sine, cosine, spare = of.singles[1:]
     double = of.doubles[0]
-    _units(words, x)
     x *= np.float32(scalar._TWO_PI)
     np.multiply(x, np.float32(scalar._FOUR_OVER_PI), out=spare)
     octants = square.view(np.int32)
