@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 import webgpu_torch as torch
 from hypothesis import given, settings
-from webgpu_torch_core.record.devices import device, engine_for
+from webgpu_torch_core.record.devices import device, engine_for, synchronize
 from webgpu_torch_core.record.lone import LONE_AFTER
 
 #: an operation of the program, and how its result is read, if it is
@@ -91,6 +91,18 @@ def test_a_chain_is_recorded_again(counted: Any) -> None:
     assert second._storage.value.buffer is None
     assert counted() == 0
     assert third.tolist() == [6.0, 6.0, 6.0]
+
+
+def test_waiting_is_reading(counted: Any) -> None:
+    """Who waits for the device after each operation has asked for its result."""
+    ones = torch.tensor([1.0, 1.0, 1.0])
+    ones.tolist()
+    for _ in range(3):
+        result = ones + 1
+        assert result._storage.value.buffer is not None
+        synchronize("cpu")
+    assert counted() >= LONE_AFTER
+    assert result.tolist() == [2.0, 2.0, 2.0]
 
 
 def test_gradients_of_what_ran_at_once(counted: Any) -> None:

@@ -288,7 +288,10 @@ class Engine:
         Raises:
             Exception: what a kernel raised. What is not computed by then is when it is asked for.
         """
-        tape = self.recorder.tape
+        recorder = self.recorder
+        # Who asks for everything has what ran at once, too.
+        recorder.unread = False
+        tape = recorder.tape
         if tape.entries:
             try:
                 with self.lock:
