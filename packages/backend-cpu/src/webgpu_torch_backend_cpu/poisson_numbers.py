@@ -44,7 +44,9 @@ class _Sampler:
         address: int = bits.ctypes.state_address
         state = np.frombuffer(memoryview((ctypes.c_uint64 * (_BUFFER + 4)).from_address(address)), np.uint64)
         if state[_PLACE:].view(np.int32)[0] != 3 or state[_BUFFER:].tolist() != [11, 12, 13, 14]:
-            raise RuntimeError(f"the generator Philox of NumPy {np.__version__} keeps its words in an order that is not known")
+            raise RuntimeError(
+                f"the generator Philox of NumPy {np.__version__} keeps its words in an order that is not known"
+            )
         # Words before the state are words before its buffer: their places are negative.
         self.memory = np.zeros(_AHEAD + _STATE, np.uint64)
         self.memory[_AHEAD : _AHEAD + _POINTERS] = state[:_POINTERS]
