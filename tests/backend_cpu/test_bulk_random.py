@@ -50,6 +50,26 @@ def test_permutations(count):
         check_equal(lambda library: library.randperm(count), seed)
 
 
+@pytest.mark.parametrize("kind", [np.uint32, np.uint64])
+@pytest.mark.parametrize("first", [300, 200_000_000, (1 << 31) - 1])
+def test_remainders_of_words(kind, first):
+    """Those by multiples and their neighbours, too, and in a type that is added to positions as it is."""
+    by = np.arange(first, first - 200, -1).astype(kind)
+    most = np.iinfo(np.uint32).max
+    words = np.random.default_rng(0).integers(0, most, 200, kind, endpoint=True)
+    words[:100] = most // by[:100] * by[:100] + np.resize(np.array([-1, 0, 1], np.int64), 100).astype(kind)
+    positions = np.zeros(200, np.int32)
+    positions += random._rests(words, first)
+    assert positions.tolist() == [int(word) % int(each) for word, each in zip(words, by, strict=True)]
+
+
+def test_places_in_order():
+    others = np.array([3, 1, 3, 1, 4, 3])
+    for kind in (np.int32, np.int64):
+        places, steps = random._sorted(others.astype(kind), np.arange(6, dtype=kind))
+        assert (places.tolist(), steps.tolist()) == ([1, 1, 3, 3, 3, 4], [1, 3, 0, 2, 5, 4])
+
+
 @pytest.mark.parametrize(
     ("rows", "categories", "samples"), [(3, 7, 2), (1, 5000, 1), (4, 3000, 30), (2, 3000, 2900), (2, 17, 17)]
 )

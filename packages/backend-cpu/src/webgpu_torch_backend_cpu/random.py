@@ -24,7 +24,7 @@ from . import compiled_draws
 from .normal_numbers import normal_singles
 from .poisson_numbers import poisson
 from .printer import TYPES
-from .runtime import fused_doubles, to_bfloat16
+from .runtime import LOW_HALF, fused_doubles, to_bfloat16
 from .uniform_numbers import CHUNK, LOW_53, doubles, unit_doubles, unit_singles, words
 
 Array = Any
@@ -273,37 +273,48 @@ def _permutation(stream: Any, count: int, element: dtype, _: Any, __: Any) -> Ar
     found = compiled_draws.permutation(stream, count, kind)
     if found is not None:
         return found
+    drawn = words(stream, count - 1, kind)
     # Positions in 32 bits move half as many bytes.
     size = np.int32 if count < 1 << 31 else np.int64
     steps = np.arange(count, dtype=size)
     others = steps.copy()
-    others[:-1] += words(stream, count - 1, kind) % np.arange(count, 1, -1).astype(kind)
-    last = steps.copy()
-    last[others] = steps
-    before = _before(others, steps, last)
+    for start in range(0, count - 1, CHUNK):
+        others[start : start + CHUNK][: count - 1 - start] += _rests(drawn[start : start + CHUNK], count - start)
+    last, before = steps.copy(), np.full_like(steps, -1)
+    places, sorted_steps = _sorted(others, steps)
+    # Of equal places the last is written.
+    last[places] = sorted_steps
+    again = np.flatnonzero(places[1:] == places[:-1])
+    before[sorted_steps[1:].take(again)] = sorted_steps.take(again)
     # A place that is exchanged with itself holds what the exchange before left, or its own number.
     own = np.flatnonzero(others == steps)
     last[own] = np.where(before[own] < 0, own, before[own])
     held, result = _roots(last), others.astype(np.int64)
-    later = np.flatnonzero(before >= 0)
-    result[later] = held.take(before.take(later, mode="clip"), mode="clip")
+    np.copyto(result, held.take(before, mode="clip"), where=before >= 0)
     return result
 
 
-def _before(others: Array, steps: Array, last: Array) -> Array:
-    """Return the exchange with the same place before each, or -1, from the last with each place: all second last ones, then third, …"""
-    before, last = np.full_like(steps, -1), last.copy()
-    active = np.flatnonzero(last.take(others, mode="clip") != steps).astype(steps.dtype, copy=False)
-    places = others.take(active, mode="clip")
-    while active.size:
-        later = last.take(places, mode="clip")
-        # Of equal places the last is written.
-        last[places] = active
-        written = last.take(places, mode="clip") == active
-        before[later.compress(written)] = active.compress(written)
-        np.logical_not(written, out=written)
-        active, places = active.compress(written), places.compress(written)
-    return before
+def _rests(drawn: Array, first: int) -> Array:
+    """Return remainders of words by the numbers from one on downwards."""
+    by = np.arange(first, first - len(drawn), -1, dtype=drawn.dtype)
+    if drawn.dtype != np.uint32:
+        return (drawn % by).view(np.int64)
+    # In double precision no quotient of words is rounded to the next whole number, and there are vector instructions for it.
+    drawn = drawn - (drawn.astype(np.float64) / by).astype(np.uint32) * by
+    return drawn.view(np.int32)
+
+
+def _sorted(others: Array, steps: Array) -> tuple[Array, Array]:
+    """Return places in order, and the steps that take them, those of one place in order, too."""
+    if steps.dtype != np.int32:
+        order = np.argsort(others, kind="stable")
+        return others[order], steps[order]
+    # Halves of one number: these are sorted with vector instructions.
+    keys = np.empty(len(steps), np.uint64)
+    halves = keys.view(np.int32).reshape(-1, 2)
+    halves[:, 1 - LOW_HALF], halves[:, LOW_HALF] = others, steps
+    keys.sort()
+    return halves[:, 1 - LOW_HALF].copy(), halves[:, LOW_HALF].copy()
 
 
 def _roots(parents: Array) -> Array:

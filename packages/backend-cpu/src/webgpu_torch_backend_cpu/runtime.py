@@ -353,13 +353,13 @@ def sorted_order(keys: Array, descending: bool, limit: int | None = None) -> Arr
         if limit and limit < length:
             packed = np.partition(packed, limit - 1, axis=-1)[..., :limit].copy()
         packed.sort(axis=-1)
-        return packed.view(np.uint32)[..., _LOW_HALF::2].astype(np.int64)[..., :limit]
+        return packed.view(np.uint32)[..., LOW_HALF::2].astype(np.int64)[..., :limit]
     if not descending:
         return np.argsort(keys, axis=-1, kind="stable")[..., :limit]
     return (length - 1 - np.argsort(keys[..., ::-1], axis=-1, kind="stable"))[..., ::-1][..., :limit]
 
 
-_LOW_HALF = 0 if sys.byteorder == "little" else 1
+LOW_HALF = 0 if sys.byteorder == "little" else 1
 
 
 def _with_positions(keys: Array, descending: bool) -> Array:
@@ -374,8 +374,8 @@ def _with_positions(keys: Array, descending: bool) -> Array:
     else:
         ordered = keys.astype(np.uint32)
     halves = np.empty((*keys.shape, 2), np.uint32)
-    halves[..., 1 - _LOW_HALF] = ~ordered if descending else ordered
-    halves[..., _LOW_HALF] = np.arange(keys.shape[-1], dtype=np.uint32)
+    halves[..., 1 - LOW_HALF] = ~ordered if descending else ordered
+    halves[..., LOW_HALF] = np.arange(keys.shape[-1], dtype=np.uint32)
     return halves.view(np.uint64)[..., 0]
 
 
