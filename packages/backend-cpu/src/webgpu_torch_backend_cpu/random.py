@@ -21,6 +21,7 @@ from webgpu_torch_core.random_streams.distributions import power
 from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 from . import compiled_draws
+from .choices import select
 from .normal_numbers import normal_singles
 from .poisson_numbers import poisson
 from .printer import TYPES
@@ -289,9 +290,8 @@ def _permutation(stream: Any, count: int, element: dtype, _: Any, __: Any) -> Ar
     # A place that is exchanged with itself holds what the exchange before left, or its own number.
     own = np.flatnonzero(others == steps)
     last[own] = np.where(before[own] < 0, own, before[own])
-    held, result = _roots(last), others.astype(np.int64)
-    np.copyto(result, held.take(before, mode="clip"), where=before >= 0)
-    return result
+    held = _roots(last).take(before, mode="clip")
+    return select(before >= 0, held, others, False).astype(np.int64, copy=False)
 
 
 def _rests(drawn: Array, first: int) -> Array:
