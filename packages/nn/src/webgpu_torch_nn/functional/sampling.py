@@ -9,7 +9,6 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.spatial.grid_sampling import gathered_sum
-from webgpu_torch_core.record.devices import has_float64
 from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import wide
@@ -20,27 +19,34 @@ _CORNERS_NOTE = (
 )
 
 
-def _limited(position: Tensor, size: int) -> Tensor:
-    """Return positions kept inside a dimension, with zero gradient at and beyond its ends."""
+def _limited(position: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Return positions kept inside a dimension, with zero gradient at and beyond its ends, and 1 where they are inside, else 0."""
     inside = (position > 0) & (position < size - 1)
-    return torch.where(inside, position, position.detach().clamp(0, size - 1))
+    return torch.where(inside, position, position.detach().clamp(0, size - 1)), inside.to(position.dtype)
 
 
-def _reflected(position: Tensor, size: int, align_corners: bool) -> Tensor:
-    """Return positions mirrored at the borders: at pixel centres where corners align, else at pixel edges."""
+def _reflected(position: Tensor, size: int, align_corners: bool) -> tuple[Tensor, Tensor]:
+    """Return positions mirrored at the borders, pixel centres where corners align, else pixel edges, and their slopes of 1 or -1."""
     low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
     if span == 0:
-        return torch.zeros_like(position.detach())
+        zeros = torch.zeros_like(position.detach())
+        return zeros, zeros
     distance = (position - low).abs()
     flips = (distance.detach() / span).floor()
-    rest = distance - flips * span
-    return torch.where(flips % 2 == 0, rest + low, span - rest + low)
+    rest, even = distance - flips * span, flips % 2 == 0
+    slope = torch.where(even == (position.detach() >= low), 1.0, -1.0)
+    return torch.where(even, rest + low, span - rest + low), slope.to(position.dtype)
 
 
-def _padded(position: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
-    if padding_mode == "reflection":
-        position = _reflected(position, size, align_corners)
-    return position if padding_mode == "zeros" else _limited(position, size)
+def _padded(position: Tensor, size: int, padding_mode: str, align_corners: bool) -> tuple[Tensor, Tensor | float]:
+    """Return where positions lie for a padding mode, and how far they move for a step of what was given."""
+    if padding_mode == "zeros":
+        return position, 1.0
+    if padding_mode == "border":
+        return _limited(position, size)
+    mirrored, slope = _reflected(position, size, align_corners)
+    limited, inside = _limited(mirrored, size)
+    return limited, slope * inside
 
 
 def _unnormalized(coordinate: Tensor, size: int, align_corners: bool) -> Tensor:
@@ -48,14 +54,29 @@ def _unnormalized(coordinate: Tensor, size: int, align_corners: bool) -> Tensor:
     return (coordinate + 1) / 2 * (size - 1) if align_corners else ((coordinate + 1) * size - 1) / 2
 
 
-def _linear_weight(position: Tensor, low: Tensor, offset: Tensor) -> Tensor:
-    return torch.where(offset == 0, low + 1 - position, position - low)
+def _lost(coordinate: Tensor, position: Tensor, size: int, align_corners: bool) -> Tensor:
+    """Return what rounding to float32 took from the pixel positions of coordinates: the exact ones less these.
+
+    The sum's part is Knuth's (TwoSum); for the product's a factor is split in two of at most 13 bits (Dekker, 1971), which times a
+    size of up to 2,048 are exact, also where products and sums are rounded once.
+    """
+    coordinate, position = coordinate.detach(), position.detach()
+    scale, offset = ((size - 1) / 2, 0.0) if align_corners else (size / 2, -0.5)
+    shifted = coordinate + 1
+    added = shifted - coordinate
+    lost = (coordinate - (shifted - added)) + (1 - added)
+    spread = shifted * 4097.0
+    high = spread - (spread - shifted)
+    return ((high * scale - position) + offset) + ((shifted - high) * scale + lost * scale)
 
 
-def _cubic_weight(position: Tensor, low: Tensor, offset: Tensor) -> Tensor:
+def _linear_weight(share: Tensor, offset: Tensor) -> Tensor:
+    return torch.where(offset == 0, 1 - share, share)
+
+
+def _cubic_weight(share: Tensor, offset: Tensor) -> Tensor:
     """Return the weights of neighbours -1, 0, 1, 2 by cubic convolution with a = -0.75 (Keys, 1981)."""
     a = -0.75
-    share = position - low
     x = torch.where(offset <= 0, share - offset, offset - share)
     # In factors, so that nothing cancels where a weight vanishes.
     near = (x - 1) * (((a + 2) * x - 1) * x - 1)
@@ -69,46 +90,47 @@ def _neighbours(
 ) -> tuple[Tensor, ...]:
     """Return where in images of some sizes the neighbours of a grid's positions lie, then their weights: [n, k, p] for each axis.
 
-    The place of a neighbour is a sum over the axes, its weight a product; the place of one that lies outside is negative.
+    The place of a neighbour is a sum over the axes, its weight a product; the place of one that lies outside is negative. Of a grid
+    that has a gradient in float32 weights with less rounding follow: its gradient is a small difference of large sums.
     """
-    # Positions are rounded as PyTorch's: on which side of a pixel's centre one lies decides a gradient. Weights of a grid that has one
-    # come from positions in float64 where that is at hand: gradients are small differences of large sums.
+    # Positions are rounded as PyTorch's: on which side of a pixel's centre one lies decides a gradient.
     points = wide(grid)
-    exact = points.to(torch.float64) if grid.requires_grad and has_float64(grid.device) and mode != "nearest" else None
+    is_finer = grid.requires_grad and points.dtype is torch.float32 and mode != "nearest"
     places: list[Tensor] = []
     weights: list[Tensor] = []
+    finer: list[Tensor] = []
     base = {"nearest": 1, "bilinear": 2, "bicubic": 4}[mode]
     stride = total = math.prod(sizes)
     for axis, size in enumerate(sizes):
-
-        def positions(given: Tensor, axis: int = axis, size: int = size) -> Tensor:
-            found = _unnormalized(given.select(-1, len(sizes) - 1 - axis), size, align_corners)
-            if mode != "bicubic":
-                found = _padded(found, size, padding_mode, align_corners)
-            return found.reshape(grid.shape[0], 1, -1)
-
-        position = positions(points)
+        coordinate = points.select(-1, len(sizes) - 1 - axis).reshape(grid.shape[0], 1, -1)
+        position = unpadded = _unnormalized(coordinate, size, align_corners)
+        slope: Tensor | float = 1.0
+        if mode != "bicubic":
+            position, slope = _padded(unpadded, size, padding_mode, align_corners)
         if mode == "nearest":
             place = position.detach().round()
             weight = torch.ones_like(place)
         else:
             low = position.detach().floor()
-            if exact is not None:
-                position, low = positions(exact), low.to(torch.float64)
+            share = position - low
             offset = torch.arange(base, dtype=low.dtype, device=low.device).reshape(1, base, 1) - (
                 1 if base == 4 else 0
             )
-            weight = (_cubic_weight if base == 4 else _linear_weight)(position, low, offset)
+            weigh = _cubic_weight if base == 4 else _linear_weight
+            weight = weigh(share, offset)
+            if is_finer:
+                weight = weight.detach()
+                finer.append(weigh(share + _lost(coordinate, unpadded, size, align_corners) * slope, offset))
             place = low + offset
         if mode == "bicubic":
-            place = _padded(place, size, padding_mode, align_corners)
+            place, _ = _padded(place, size, padding_mode, align_corners)
         stride //= size
         within = place.clamp(0, size - 1)
         # What lies outside has less than what the other axes may add to it.
         part = torch.where(place == within, within.to(torch.int32) * stride, (size - 1) * stride - total)
         places.append(part)
         weights.append(weight)
-    return (*places, *weights)
+    return (*places, *weights, *finer)
 
 
 def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
@@ -164,8 +186,9 @@ def grid_sample(
     if not input.numel() or not grid.numel():
         return input.new_zeros((*input.shape[:2], *grid.shape[1:-1]))
     found = _neighbours(grid, tuple(input.shape[2:]), mode, padding_mode, align)
-    axes = len(found) // 2
-    result = gathered_sum(input.flatten(2), found[:axes], found[axes:]).reshape(*input.shape[:2], *grid.shape[1:-1])
+    axes = input.ndim - 2
+    result = gathered_sum(input.flatten(2), found[:axes], found[axes : 2 * axes], found[2 * axes :])
+    result = result.reshape(*input.shape[:2], *grid.shape[1:-1])
     # The position of a nearest neighbour has a gradient, of zero.
     return result + grid.sum() * 0 if mode == "nearest" and grid.requires_grad else result
 

@@ -49,16 +49,22 @@ def _gathering_kernel(
     return summing_kernel("gathered_sum", tuple(operands), kind, (batch, source.shape[1], count), taps, term)
 
 
-def gathered_sum(input: Tensor, places: Sequence[Tensor], weights: Sequence[Tensor]) -> Tensor:
+def gathered_sum(
+    input: Tensor, places: Sequence[Tensor], weights: Sequence[Tensor], finer: Sequence[Tensor] = ()
+) -> Tensor:
     """Return [n, c, p]: for each position the sum over neighbours of ``weights * input[places]``, the same places for all channels.
 
     input [n, c, s]. Along each axis, places [n, k, p] of int32 and weights [n, k, p] of at least float32: a neighbour's place is the
     sum of one of each axis, its weight their product. Where the sum is negative nothing is read.
+    ``finer``, where they are given, are the same weights with less rounding, whose gradients are computed instead.
     The gradient adds whole rows of channels, so that it runs over positions once for all channels.
     """
-    tracked = needs_gradient(input, *weights)
+    tracked = needs_gradient(input, *weights, *finer)
     if tracked and len(places) > 1:
         places, weights = [_combined(places, add)], [_combined(weights, mul)]
+    if finer:
+        product = _combined(finer, mul)
+        weights = [product + (weights[0] - product.detach())]
     parts = tuple(
         (place._layout, place._storage.value.numel, weight._layout, weight._storage.value.numel)
         for place, weight in zip(places, weights, strict=True)
@@ -84,11 +90,11 @@ def gathered_sum(input: Tensor, places: Sequence[Tensor], weights: Sequence[Tens
 
 
 def _combined(parts: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Return [n, k, p] of all neighbours from what belongs to each axis' own."""
+    """Return [n, k, p] of all neighbours from what belongs to each axis' own, combined from the last axis on as PyTorch does."""
     batch, _, count = parts[0]._layout.shape
-    found = parts[0]
-    for each in parts[1:]:
-        found = combine(found.unsqueeze(2), each.unsqueeze(1)).reshape((batch, -1, count))
+    found = parts[-1]
+    for each in reversed(parts[:-1]):
+        found = combine(found.unsqueeze(1), each.unsqueeze(2)).reshape((batch, -1, count))
     return found
 
 
@@ -103,7 +109,9 @@ def _returned(grad: Tensor, places: Tensor, weights: Tensor, input: Tensor) -> T
     if batch > 1:
         flat = flat + arange(batch, device=grad.device).reshape((batch, 1, 1)) * size
     factors = where(places < 0, weights.new_zeros(()), weights)
-    rows = grad.permute((0, 2, 1)).unsqueeze(1) * factors.unsqueeze(3)
+    # Position by position, as PyTorch's are added: long sums of float32 depend on the order.
+    flat, factors = flat.permute((0, 2, 1)), factors.permute((0, 2, 1))
+    rows = grad.permute((0, 2, 1)).unsqueeze(2) * factors.unsqueeze(3)
     total = index_add(
         rows.new_zeros((batch * size, channels)),
         0,
