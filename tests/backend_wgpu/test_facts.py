@@ -67,6 +67,9 @@ def test_what_the_driver_does_is_what_the_facts_say(opened: object) -> None:
     numbers = [("i32", value.to_bytes(4, "little", signed=True)) for value in (-7, 2)]
     remainder = evaluate(gpu, "a % b", numbers, "i32", (), 1)
     assert (int.from_bytes(remainder, "little", signed=True) == -1) is found.remainders
+    third, minus = struct.pack("<f", 1 / 3), struct.pack("<f", -1.0)
+    left = evaluate(gpu, "fma(3.0f, a, b)", [("f32", third), ("f32", minus)], "f32", (), 1)
+    assert (struct.unpack("<f", left)[0] == 2.0**-25) is found.fuses
     assert found.units >= 1
     assert 1e-7 <= found.dispatch < 0.1
 

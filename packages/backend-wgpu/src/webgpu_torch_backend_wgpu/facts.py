@@ -31,6 +31,7 @@ class Facts(Record):
         keeps_subnormals: subnormal float32 numbers are not flushed to zero.
         tells_nan: ``x != x`` holds for NaN.
         remainders: ``%`` of negative int32 numbers has the dividend's sign, as WGSL says.
+        fuses: ``fma`` rounds once, which WGSL leaves open.
         units: how many workgroups run side by side at full speed.
         flops: float32 operations per second of all units.
         bandwidth: bytes per second read and written by a copy.
@@ -38,14 +39,15 @@ class Facts(Record):
     """
 
     __slots__ = fields = (
-        "rounds_halves", "packs_halves", "keeps_subnormals", "tells_nan", "remainders", "units", "flops", "bandwidth",
-        "dispatch",
+        "rounds_halves", "packs_halves", "keeps_subnormals", "tells_nan", "remainders", "fuses", "units", "flops",
+        "bandwidth", "dispatch",
     )  # fmt: skip
     rounds_halves: bool
     packs_halves: bool
     keeps_subnormals: bool
     tells_nan: bool
     remainders: bool
+    fuses: bool
     units: int
     flops: float
     bandwidth: float
@@ -59,9 +61,9 @@ class Facts(Record):
 
 #: what is assumed of an adapter that computes nothing or whose self-test failed, by its kind; each is on the safe side
 TYPICAL = {
-    "discrete": Facts(True, False, False, False, False, 132, 50e12, 3e12, 5e-6),
-    "integrated": Facts(False, False, False, False, False, 16, 2e12, 6e10, 2e-5),
-    "cpu": Facts(False, False, False, False, False, 4, 1e11, 1e10, 5e-5),
+    "discrete": Facts(True, False, False, False, False, False, 132, 50e12, 3e12, 5e-6),
+    "integrated": Facts(False, False, False, False, False, False, 16, 2e12, 6e10, 2e-5),
+    "cpu": Facts(False, False, False, False, False, False, 4, 1e11, 1e10, 5e-5),
 }
 
 _NUMERICS = """{enable}
@@ -80,6 +82,11 @@ fn main() {{
     found[7u + 2u * i] = pack2x16float(vec2<f32>(x, 0.0f));
     found[8u + 2u * i] = bitcast<u32>(wt_half_rounded(x));
   }}
+  for (var i = 0u; i < {fused}u; i += 1u) {{
+    let at = 8u + {packed}u + 3u * i;
+    let value = fma(bitcast<f32>(given[at]), bitcast<f32>(given[at + 1u]), bitcast<f32>(given[at + 2u]));
+    found[7u + 2u * {packed}u + i] = bitcast<u32>(value);
+  }}
   {halves}
 }}
 """
@@ -95,6 +102,13 @@ _PACKED = tuple(
         6.103515625e-05, 5.960464477539063e-08, 8.940696716308594e-08, 2.9802322387695312e-08, 2.98023259404089e-08, 1e-10,
     )
 )  # fmt: skip
+
+#: factors and addends of sums of which nothing is left where the product is rounded first, and what is left where it is not
+_FUSED = (
+    (1 + 2**-12, 1 + 2**-12, -1 - 2**-11, 2**-24),
+    (1 + 2**-23, 1 - 2**-23, -1.0, -(2**-46)),
+    (3.0, 11184811 * 2**-25, -1.0, 2**-25),
+)
 
 _SPEED = """
 @group(0) @binding(0) var<storage, read> given: array<u32>;
@@ -144,14 +158,14 @@ def known_facts(gpu: Gpu, adapter: Adapter, measures: bool) -> Facts:
 
 
 #: the key of the self-test's results; changes with the test
-_VERSION = "self-test 6"
+_VERSION = "self-test 7"
 
 
 def _remembered(value: object) -> Facts | None:
     """Return the facts in a value of the cache, or None where it is damaged."""
     if not isinstance(value, dict) or set(value) != set(Facts.fields):
         return None
-    kinds = (bool, bool, bool, bool, bool, int, float, float, float)
+    kinds = (*[bool] * 6, int, float, float, float)
     for name, kind in zip(Facts.fields, kinds, strict=True):
         if type(value[name]) is not kind or (kind is not bool and not 0 < value[name] < 1e30):
             return None
@@ -214,6 +228,7 @@ class _Test:
             rounded=PACKED_HALVES[1].source,
             halves="\n  ".join(lines) if halves else "",
             packed=len(_PACKED),
+            fused=len(_FUSED),
         )
         texts = [numerics] if self.software else [numerics, _SPEED.format(threads=self.threads)]
         made = self.gpu.pipelines([PipelineRequest("self-test", each, self.layout, False) for each in texts])
@@ -228,19 +243,22 @@ class _Test:
         speed = processors, typical.flops, typical.bandwidth, typical.dispatch
         if not self.software:
             speed = self._speed(owners[1])
-        return Facts(*self._numerics(owners[0], halves), *speed)
+        nearest, packs, subnormals, nan, remainders, fuses = self._numerics(owners[0], halves)
+        return Facts(nearest, packs, subnormals, nan, remainders, fuses, *speed)
 
-    def _numerics(self, pipeline: Owned, halves: bool) -> tuple[bool, bool, bool, bool, bool]:
-        given = [each for each, _ in _HALVES]
-        numbers = struct.pack(f"<IIii{len(given) + len(_PACKED)}f", 0x7FC00000, 0x00000100, -7, 2, *given, *_PACKED)
+    def _numerics(self, pipeline: Owned, halves: bool) -> tuple[bool, ...]:
+        given = [*(each for each, _ in _HALVES), *_PACKED, *(part for *parts, _ in _FUSED for part in parts)]
+        numbers = struct.pack(f"<IIii{len(given)}f", 0x7FC00000, 0x00000100, -7, 2, *given)
         self.gpu.write(self.given.handle, 0, numbers)
         self._submit(pipeline, 1)
-        result = bytearray(28 + 8 * len(_PACKED))
+        packed = 28 + 8 * len(_PACKED)
+        result = bytearray(packed + 4 * len(_FUSED))
         self.gpu.read(self.found.handle, 0, memoryview(result))
         nan, subnormal, remainder, *rounded = struct.unpack_from("<7I", result)
         nearest = halves and all(each & 0xFFFF == right for each, (_, right) in zip(rounded, _HALVES, strict=True))
-        packs = result[28:] == b"".join(_packed(each) for each in _PACKED)
-        return nearest, packs, subnormal == 0x200, nan == 1, remainder == 0xFFFFFFFF
+        packs = result[28:packed] == b"".join(_packed(each) for each in _PACKED)
+        fuses = result[packed:] == struct.pack(f"<{len(_FUSED)}f", *(left for *_, left in _FUSED))
+        return nearest, packs, subnormal == 0x200, nan == 1, remainder == 0xFFFFFFFF, fuses
 
     def _warm_up(self, pipeline: Owned) -> None:
         """Keep the GPU busy until it does not become faster any more.

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..functions import FUNCTIONS, prelude
 from ..functions.conversion import PACKED_HALVES, ROUNDING_HALF
+from ..functions.floating import NATIVE_FUSED
 from ..functions.trigonometric import NATIVE_PRODUCT
 from ..program import Capabilities, Piece, Size, part_bytes
 from .ir import (
@@ -433,7 +434,7 @@ def print_module(
     bindings = _declarations(declared, printer)
     functions = [_accessor(buffer, what, printer) for buffer, what in printer.accessors]
     facts = capabilities.facts
-    better = {ROUNDING_HALF: facts.rounds_halves, NATIVE_PRODUCT: capabilities.int64}
+    better = {ROUNDING_HALF: facts.rounds_halves, NATIVE_FUSED: facts.fuses, NATIVE_PRODUCT: capabilities.int64}
     better |= dict.fromkeys(PACKED_HALVES, facts.packs_halves)
     helpers = prelude(printer.helpers, {each.name: each for each, known in better.items() if known})
     head = "enable f16;\n" if printer.half or printer.matrix else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webgpu_torch_backend_wgpu.functions.table import define
+from webgpu_torch_backend_wgpu.functions.table import define, described
 
 # Neither compiler evaluates a private variable at compile time, so that infinity and NaN built from it are no
 # constant expressions (which WGSL refuses).
@@ -70,6 +70,8 @@ fn wt_fused(a: f32, b: f32, c: f32) -> f32 {
 """,
     accuracy=1,
 )
+#: in its place where fma itself rounds once: a driver that joins a product and the sum after it could also join those above
+NATIVE_FUSED = described("fn wt_fused(a: f32, b: f32, c: f32) -> f32 { return fma(a, b, c); }", accuracy=0.5)
 
 # WGSL promises division only for divisors up to 2^126.
 define(
