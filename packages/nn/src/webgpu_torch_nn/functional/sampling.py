@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.notices import warn
-from webgpu_torch_core.operations.spatial.grid_sampling import gathered_sum
+from webgpu_torch_core.operations.spatial.grid_sampling import gathered_sum, lost_position_
 from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import wide
@@ -54,22 +54,6 @@ def _unnormalized(coordinate: Tensor, size: int, align_corners: bool) -> Tensor:
     return (coordinate + 1) / 2 * (size - 1) if align_corners else ((coordinate + 1) * size - 1) / 2
 
 
-def _lost(coordinate: Tensor, position: Tensor, size: int, align_corners: bool) -> Tensor:
-    """Return what rounding to float32 took from the pixel positions of coordinates: the exact ones less these.
-
-    The sum's part is Knuth's (TwoSum); for the product's a factor is split in two of at most 13 bits (Dekker, 1971), which times a
-    size of up to 2,048 are exact, also where products and sums are rounded once.
-    """
-    coordinate, position = coordinate.detach(), position.detach()
-    scale, offset = ((size - 1) / 2, 0.0) if align_corners else (size / 2, -0.5)
-    shifted = coordinate + 1
-    added = shifted - coordinate
-    lost = (coordinate - (shifted - added)) + (1 - added)
-    spread = shifted * 4097.0
-    high = spread - (spread - shifted)
-    return ((high * scale - position) + offset) + ((shifted - high) * scale + lost * scale)
-
-
 def _linear_weight(share: Tensor, offset: Tensor) -> Tensor:
     return torch.where(offset == 0, 1 - share, share)
 
@@ -103,6 +87,7 @@ def _neighbours(
     stride = total = math.prod(sizes)
     for axis, size in enumerate(sizes):
         coordinate = points.select(-1, len(sizes) - 1 - axis).reshape(grid.shape[0], 1, -1)
+        scale, start = ((size - 1) / 2, 0.0) if align_corners else (size / 2, -0.5)
         position = unpadded = _unnormalized(coordinate, size, align_corners)
         slope: Tensor | float = 1.0
         if mode != "bicubic":
@@ -120,7 +105,8 @@ def _neighbours(
             weight = weigh(share, offset)
             if is_finer:
                 weight = weight.detach()
-                finer.append(weigh(share + _lost(coordinate, unpadded, size, align_corners) * slope, offset))
+                lost = lost_position_(coordinate.detach(), unpadded.detach(), scale=scale, offset=start)
+                finer.append(weigh(share + lost * slope, offset))
             place = low + offset
         if mode == "bicubic":
             place, _ = _padded(place, size, padding_mode, align_corners)
