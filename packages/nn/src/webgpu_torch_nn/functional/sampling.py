@@ -25,33 +25,36 @@ def _limited(position: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return torch.where(inside, position, position.detach().clamp(0, size - 1)), inside.to(position.dtype)
 
 
-def _reflected(position: Tensor, size: int, align_corners: bool) -> tuple[Tensor, Tensor]:
-    """Return positions mirrored at the borders, pixel centres where corners align, else pixel edges, and their slopes of 1 or -1."""
-    low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
+def _reflected(distance: Tensor, size: int, align_corners: bool) -> tuple[Tensor, Tensor]:
+    """Return positions mirrored at the borders, pixel centres where corners align, else pixel edges, and their slopes of 1 or -1.
+
+    distance: from the first border.
+    """
+    start, span = _borders(size, align_corners)
     if span == 0:
-        zeros = torch.zeros_like(position.detach())
+        zeros = torch.zeros_like(distance.detach())
         return zeros, zeros
-    distance = (position - low).abs()
+    ahead = distance.detach() >= 0
+    distance = distance.abs()
     flips = (distance.detach() / span).floor()
     rest, even = distance - flips * span, flips % 2 == 0
-    slope = torch.where(even == (position.detach() >= low), 1.0, -1.0)
-    return torch.where(even, rest + low, span - rest + low), slope.to(position.dtype)
+    slope = torch.where(even == ahead, 1.0, -1.0).to(distance.dtype)
+    return torch.where(even, rest, span - rest) + start, slope
 
 
-def _padded(position: Tensor, size: int, padding_mode: str, align_corners: bool) -> tuple[Tensor, Tensor | float]:
-    """Return where positions lie for a padding mode, and how far they move for a step of what was given."""
-    if padding_mode == "zeros":
-        return position, 1.0
-    if padding_mode == "border":
-        return _limited(position, size)
-    mirrored, slope = _reflected(position, size, align_corners)
-    limited, inside = _limited(mirrored, size)
-    return limited, slope * inside
+def _padded(distance: Tensor, size: int, padding_mode: str, align_corners: bool) -> tuple[Tensor, Tensor | float]:
+    """Return where positions at a distance from the first border lie for a padding mode, and how far they move for a step of it."""
+    if padding_mode == "reflection":
+        mirrored, slope = _reflected(distance, size, align_corners)
+        limited, inside = _limited(mirrored, size)
+        return limited, slope * inside
+    position = distance + _borders(size, align_corners)[0]
+    return (position, 1.0) if padding_mode == "zeros" else _limited(position, size)
 
 
-def _unnormalized(coordinate: Tensor, size: int, align_corners: bool) -> Tensor:
-    """Return pixel positions of coordinates in [-1, 1]."""
-    return (coordinate + 1) / 2 * (size - 1) if align_corners else ((coordinate + 1) * size - 1) / 2
+def _borders(size: int, align_corners: bool) -> tuple[float, float]:
+    """Return where the first border lies that -1 is for, and how far from it the one that 1 is for."""
+    return (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
 
 
 def _linear_weight(share: Tensor, offset: Tensor) -> Tensor:
@@ -87,11 +90,10 @@ def _neighbours(
     stride = total = math.prod(sizes)
     for axis, size in enumerate(sizes):
         coordinate = points.select(-1, len(sizes) - 1 - axis).reshape(grid.shape[0], 1, -1)
-        scale, start = ((size - 1) / 2, 0.0) if align_corners else (size / 2, -0.5)
-        position = unpadded = _unnormalized(coordinate, size, align_corners)
-        slope: Tensor | float = 1.0
-        if mode != "bicubic":
-            position, slope = _padded(unpadded, size, padding_mode, align_corners)
+        start, span = _borders(size, align_corners)
+        distance = (coordinate + 1) * (span / 2)
+        unpadded = "zeros" if mode == "bicubic" else padding_mode
+        position, slope = _padded(distance, size, unpadded, align_corners)
         if mode == "nearest":
             place = position.detach().round()
             weight = torch.ones_like(place)
@@ -105,11 +107,13 @@ def _neighbours(
             weight = weigh(share, offset)
             if is_finer:
                 weight = weight.detach()
-                lost = lost_position_(coordinate.detach(), unpadded.detach(), scale=scale, offset=start)
+                # A driver may round a product and the sum after it once: what was lost is that of what was gone on with.
+                at, first = (distance, 0.0) if unpadded == "reflection" else (distance + start, start)
+                lost = lost_position_(coordinate.detach(), at.detach(), scale=span / 2, offset=first)
                 finer.append(weigh(share + lost * slope, offset))
             place = low + offset
         if mode == "bicubic":
-            place, _ = _padded(place, size, padding_mode, align_corners)
+            place, _ = _padded(place - start, size, padding_mode, align_corners)
         stride //= size
         within = place.clamp(0, size - 1)
         # What lies outside has less than what the other axes may add to it.
