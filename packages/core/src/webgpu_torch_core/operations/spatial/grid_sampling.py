@@ -53,7 +53,9 @@ def _gathering_kernel(
 
 
 @elementwise(promotion="float", namespace="internal", method=False)
-def lost_position_(coordinate, position, *, scale=1.0, offset=0.0):  # pyright: ignore[reportMissingParameterType]
+def lost_position_(
+    coordinate: ir.Expression, position: ir.Expression, *, scale: float = 1.0, offset: float = 0.0
+) -> ir.Expression:
     """``(coordinate + 1) * scale + offset - position``: what rounding took from a position of about that value.
 
     Counted from the middle, the left or the right end, whichever is near, where the sums are exact. (The errors of a sum and a product
