@@ -1,17 +1,76 @@
-"""The package ``functorch``, which PyTorch's distribution brings: older names of ``torch.func``."""
+"""The package ``functorch``, which PyTorch's distribution brings: names of ``torch``, mostly older ones, and dimensions as objects."""
 
-from webgpu_torch import __version__ as __version__
-from webgpu_torch._functorch.deprecated import combine_state_for_ensemble as combine_state_for_ensemble
-from webgpu_torch._functorch.deprecated import functionalize as functionalize
-from webgpu_torch._functorch.deprecated import grad as grad
-from webgpu_torch._functorch.deprecated import grad_and_value as grad_and_value
-from webgpu_torch._functorch.deprecated import hessian as hessian
-from webgpu_torch._functorch.deprecated import jacfwd as jacfwd
-from webgpu_torch._functorch.deprecated import jacrev as jacrev
-from webgpu_torch._functorch.deprecated import jvp as jvp
-from webgpu_torch._functorch.deprecated import make_functional as make_functional
-from webgpu_torch._functorch.deprecated import make_functional_with_buffers as make_functional_with_buffers
-from webgpu_torch._functorch.deprecated import vjp as vjp
-from webgpu_torch._functorch.deprecated import vmap as vmap
-from webgpu_torch._functorch.make_functional import FunctionalModule as FunctionalModule
-from webgpu_torch._functorch.make_functional import FunctionalModuleWithBuffers as FunctionalModuleWithBuffers
+from __future__ import annotations
+
+import importlib
+from types import ModuleType
+from typing import Any
+
+from . import stubs
+
+NAME = "functorch"
+#: by module: where its names come from
+SOURCES: dict[str, dict[str, str]] = {
+    "functorch": {
+        "torch": "__version__",
+        "torch._functorch.deprecated": "combine_state_for_ensemble functionalize grad grad_and_value hessian jacfwd jacrev jvp "
+        "make_functional make_functional_with_buffers vjp vmap",
+        "torch._functorch.make_functional": "FunctionalModule FunctionalModuleWithBuffers",
+        "torch._functorch.python_key": "make_fx",
+    },
+    "functorch.compile": {
+        "torch._functorch": "config",
+        "torch._functorch.aot_autograd": "aot_function aot_module aot_module_simplified compiled_function compiled_module "
+        "get_aot_compilation_context get_aot_graph_name get_graph_being_compiled make_boxed_compiler make_boxed_func",
+        "torch._functorch.compilers": "debug_compile default_decompositions draw_graph_compile memory_efficient_fusion nnc_jit nop "
+        "print_compile ts_compile",
+        "torch._functorch.fx_minifier": "minifier",
+        "torch._functorch.partitioners": "default_partition draw_graph min_cut_rematerialization_partition",
+        "torch._functorch.python_key": "pythonkey_decompose",
+    },
+    "functorch.dim": {},
+    "functorch.einops": {"torch._functorch.einops": "rearrange"},
+    "functorch.experimental": {
+        "torch._functorch.apis": "chunk_vmap",
+        "torch._functorch.batch_norm_replacement": "replace_all_batch_norm_modules_",
+        "torch._functorch.eager_transforms": "hessian jacfwd jvp",
+        "torch.func": "functionalize",
+    },
+    "functorch.experimental.control_flow": {
+        "torch": "cond",
+        "torch._higher_order_ops.map": "_stack_pytree _unstack_pytree map",
+    },
+    "functorch.experimental.ops": {"torch._ops": "HigherOrderOperator"},
+    "functorch._src": {},
+    "functorch._src.aot_autograd": {
+        "torch._functorch.aot_autograd": "aot_autograd_decompositions KNOWN_TYPES PytreeThunk"
+    },
+    "functorch._src.eager_transforms": {
+        "torch._functorch.eager_transforms": "_assert_wrapped_functional _unwrap_functional_tensor"
+    },
+    "functorch._src.make_functional": {"torch._functorch.make_functional": "_swap_state"},
+    "functorch._src.vmap": {
+        "torch._functorch.vmap": "_add_batch_dim _broadcast_to_and_flatten _create_batched_inputs _get_name _process_batched_inputs "
+        "_remove_batch_dim _unwrap_batched _validate_and_get_batch_size Tensor tree_flatten tree_unflatten"
+    },
+}  # fmt: skip
+#: what this library does not have
+MISSING = {"functorch.dim": "Dim DimList Tensor cat dimlists dims split stack use_c"}
+
+
+class FunctorchModule(ModuleType):
+    """A module of ``functorch``, whose names are looked up when they are first asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        for source, names in SOURCES[self.__name__].items():
+            if name in names.split():
+                found = getattr(importlib.import_module(source), name)
+                setattr(self, name, found)
+                return found
+        if name in MISSING.get(self.__name__, "").split():
+            return stubs.function(f"{self.__name__}.{name}")
+        raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
+
+    def __dir__(self) -> list[str]:
+        lists = (*SOURCES[self.__name__].values(), MISSING.get(self.__name__, ""))
+        return sorted({*super().__dir__(), *(name for names in lists for name in names.split())})

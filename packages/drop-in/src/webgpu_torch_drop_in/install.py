@@ -15,7 +15,7 @@ from typing import Any
 
 from webgpu_torch.version import __version__ as PYTORCH_VERSION
 
-from . import records, safetensors_twin, tokenizers_twin
+from . import functorch_twin, records, safetensors_twin, tokenizers_twin
 from .completion import complete, complete_loaded, own_module, stub_module
 
 # Built against PyTorch's own libraries: importing one would end in a loader's error or load PyTorch itself.
@@ -57,7 +57,7 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> importlib.machinery.ModuleSpec | None:
         """Return how to load a module of ``torch``; None if it is neither ours nor recorded."""
         del path, target
-        if fullname == "functorch":
+        if fullname in functorch_twin.SOURCES:
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         if fullname != "torch" and not fullname.startswith("torch."):
             return None
@@ -66,15 +66,13 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
-        """Leave the making to :meth:`exec_module`."""
-        del spec
-        return None
+        """Make a module of ``functorch``; leave the making of others to :meth:`exec_module`."""
+        return functorch_twin.FunctorchModule(spec.name) if spec.name in functorch_twin.SOURCES else None
 
     def exec_module(self, module: ModuleType) -> None:
         """Put this library's module, or a stand-in, in the place of the new module."""
         name = module.__name__
-        if name == "functorch":
-            sys.modules[name] = importlib.import_module(f"{__package__}.functorch_twin")
+        if name in functorch_twin.SOURCES:
             return
         found = own_module(name)
         if found is None:
