@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
-from typing import Any
 
 from . import stubs
 
@@ -61,7 +60,7 @@ MISSING = {"functorch.dim": "Dim DimList Tensor cat dimlists dims split stack us
 class FunctorchModule(ModuleType):
     """A module of ``functorch``, whose names are looked up when they are first asked for."""
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         for source, names in SOURCES[self.__name__].items():
             if name in names.split():
                 found = getattr(importlib.import_module(source), name)
