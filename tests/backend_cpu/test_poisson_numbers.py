@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from functools import lru_cache
 
 import numpy as np
@@ -63,8 +64,21 @@ def test_others_are_left_to_the_core():
 def test_used_words():
     """The sampler reads the words that it is given, and tells how many, or that there are too few."""
     given = words(MersenneTwister(8), 1000, np.uint64)
-    sampler, into = poisson_numbers._sampler(), np.empty(100)
+    sampler, into = poisson_numbers._Sampler(), np.empty(100)
     used = sampler.counts(np.full(100, 2.0), given, into)
-    assert used == into.sum() + 100
+    assert used is not None and used == into.sum() + 100
     assert sampler.counts(np.full(100, 2.0), given[:used], into) == used
     assert sampler.counts(np.full(100, 2.0), given[: used - 1], into) is None
+
+
+def test_a_state_that_is_not_known(monkeypatch):
+    """Another order of the state's parts than NumPy's is noticed before anything is read through it."""
+
+    class Other(ctypes.Structure):
+        _fields_ = (("place", ctypes.c_int), ("buffer", ctypes.c_uint64 * 4))
+
+    monkeypatch.setattr(poisson_numbers, "_State", Other)
+    with pytest.raises(RuntimeError, match="not known"):
+        poisson_numbers._Sampler()
+    monkeypatch.setattr(poisson_numbers, "_sampler", poisson_numbers._sampler.__wrapped__)
+    assert poisson_numbers.poisson(MersenneTwister(0), np.ones(5000)) is None

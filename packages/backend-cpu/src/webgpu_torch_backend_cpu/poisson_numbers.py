@@ -29,55 +29,78 @@ MANY_COUNTS = 1 << 9
 _AHEAD = 1 << 16
 #: deviations by which there are more numbers than counts take on average
 _MARGIN = 6
-#: the words of the generator's state: two pointers, which word of its buffer is the next one, and the buffer
-_POINTERS, _PLACE, _BUFFER = 2, 2, 3
-_STATE = 12
+
+
+class _State(ctypes.Structure):
+    """The state of NumPy's Philox."""
+
+    _fields_ = (
+        ("counter", ctypes.c_void_p),
+        ("key", ctypes.c_void_p),
+        ("place", ctypes.c_int),
+        ("buffer", ctypes.c_uint64 * 4),
+        ("has_uint32", ctypes.c_int),
+        ("uinteger", ctypes.c_uint32),
+    )
+
+
+#: words that what comes before the buffer takes
+_HEAD = math.ceil(_State.buffer.offset / 8)
 
 
 class _Sampler:
-    """NumPy's sampler over numbers that it is given."""
+    """NumPy's sampler over numbers that it is given.
+
+    Raises:
+        RuntimeError: the state is not what is expected here.
+    """
 
     def __init__(self) -> None:
         #: what the pointers of the state point into
         self.bits = bits = np.random.Philox(0)
         bits.state = {**bits.state, "buffer": np.arange(11, 15, dtype=np.uint64), "buffer_pos": 3}
         address: int = bits.ctypes.state_address
-        state = np.frombuffer(memoryview((ctypes.c_uint64 * (_BUFFER + 4)).from_address(address)), np.uint64)
-        if state[_PLACE:].view(np.int32)[0] != 3 or state[_BUFFER:].tolist() != [11, 12, 13, 14]:
-            raise RuntimeError(
-                f"the generator Philox of NumPy {np.__version__} keeps its words in an order that is not known"
-            )
+        own = _State.from_address(address)
+        if own.place != 3 or [*own.buffer] != [11, 12, 13, 14]:
+            raise RuntimeError(f"NumPy {np.__version__} keeps the words of Philox in an order that is not known")
         # Words before the state are words before its buffer: their places are negative.
-        self.memory = np.zeros(_AHEAD + _STATE, np.uint64)
-        self.memory[_AHEAD : _AHEAD + _POINTERS] = state[:_POINTERS]
-        self.place = self.memory[_AHEAD + _PLACE :].view(np.int32)
+        self.memory = np.zeros(_AHEAD + _HEAD + ctypes.sizeof(_State) // 8, np.uint64)
+        start = self.memory[_AHEAD + _HEAD :].ctypes.data - _State.buffer.offset
+        ctypes.memmove(start, address, ctypes.sizeof(_State))
+        self.state = _State.from_address(start)
         # A sampler copies the structure that begins with the address of the state.
         of = ctypes.c_void_p.from_address(bits.ctypes.bit_generator.value)
-        of.value = self.memory[_AHEAD:].ctypes.data
+        of.value = start
         self.sampler = np.random.RandomState(bits)
         of.value = address
         self.lock = threading.Lock()
 
     def counts(self, rates: Array, drawn: Array, into: Array) -> int | None:
         """Write counts of rates, made from the first of some words; return how many are used, None where they are not enough."""
+        count = len(drawn)
         with self.lock:
-            first = _AHEAD - len(drawn)
             # Of the 64 bits PyTorch takes the lower 53, NumPy the upper ones.
-            np.left_shift(drawn, np.uint64(11), out=self.memory[first:_AHEAD])
-            self.place[0] = first - _AHEAD - _BUFFER
+            np.left_shift(drawn, np.uint64(11), out=self.memory[_AHEAD - count : _AHEAD])
+            self.state.place = -_HEAD - count
             into[:] = self.sampler.poisson(rates)
-            used = int(self.place[0]) + _AHEAD + _BUFFER - first
-        return used if used <= len(drawn) else None
+            used = self.state.place + _HEAD + count
+        return used if used <= count else None
 
 
 @lru_cache(maxsize=1)
-def _sampler() -> _Sampler:
-    return _Sampler()
+def _sampler() -> _Sampler | None:
+    try:
+        return _Sampler()
+    except RuntimeError:
+        return None
 
 
 def poisson(stream: MersenneTwister, rates: Array) -> Array | None:
-    """Return one count per rate in double precision, or None where some are not in [0, 10) or they are few."""
+    """Return one count per rate in double precision, or None where some are not in [0, 10), they are few, or NumPy is unknown."""
     if rates.size < MANY_COUNTS or not (rates.min() >= 0 and rates.max() < PRODUCTS_BELOW):
+        return None
+    sampler = _sampler()
+    if sampler is None:
         return None
     # How many numbers counts take on average.
     taken = np.cumsum(rates + 1)
@@ -91,7 +114,7 @@ def poisson(stream: MersenneTwister, rates: Array) -> Array | None:
         likely = taken[end - 1] - before
         wanted = min(int(likely + margin * math.sqrt(likely)) + 1, _AHEAD)
         drawn = np.concatenate((left, words(stream, wanted - kept, np.uint64))) if wanted > kept else left
-        used = _sampler().counts(rates[done:end], drawn, result[done:end])
+        used = sampler.counts(rates[done:end], drawn, result[done:end])
         if used is None:
             used, most, margin = 0, max(most // 2, 1), 2 * margin + 1
         else:
