@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import io
 import warnings
 
@@ -16,7 +17,7 @@ from webgpu_torch import nn
 from webgpu_torch.nn import functional
 from webgpu_torch.utils._pytree import tree_leaves
 from webgpu_torch_tools.export.sizes import SpecializedError
-from webgpu_torch_tools.export.tracing import DataDependentError
+from webgpu_torch_tools.export.tracing import DataDependentError, UnseenError
 
 #: layers of [n, 4, 6], made alike by either library
 LAYERS = {
@@ -103,6 +104,33 @@ def test_changing_sizes(count, other):
     file.seek(0)
     theirs = oracle.export.load(file).module()(oracle.from_numpy(x.numpy()), more={"scale": oracle.tensor([3.0])})
     _near(torch.from_numpy(theirs["rows"].detach().numpy()), expected["rows"])
+
+
+class Holding(nn.Module):
+    """Adds a tensor that is no buffer, or what something other than a call has made of it."""
+
+    def __init__(self, unseen):
+        super().__init__()
+        self.plain, self.unseen = [torch.arange(3.0)], unseen
+
+    def forward(self, x):
+        other = self.plain[0]
+        if self.unseen:
+            other = torch.Tensor._from_storage(other._storage, other._layout, other.dtype, other.device)
+        return x + other
+
+
+def test_constants_that_the_collector_leaves_out():
+    module = Holding(False)
+    gc.collect()
+    gc.freeze()
+    program = export.export(module, (torch.ones(3),))
+    assert [each.shape for each in program.constants.values()] == [(3,)]
+    _near(program.module()(torch.ones(3)), torch.arange(1.0, 4.0))
+    with pytest.raises(UnseenError, match="computed by something that is no call"):
+        export.export(Holding(True), (torch.ones(3),))
+    # Nothing is noted any longer.
+    assert torch.Tensor._from_storage.__func__.__name__ == "_from_storage"
 
 
 def test_files_of_pytorch():

@@ -8,7 +8,6 @@ and in training.
 from __future__ import annotations
 
 import contextlib
-import gc
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -23,6 +22,7 @@ from webgpu_torch.utils._pytree import tree_leaves, tree_map
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.overrides import PATHS
 from webgpu_torch_core.dispatch.torch_dispatch import DisableTorchDispatch
+from webgpu_torch_core.tensors.births import tensors_made
 
 from webgpu_torch_tools.fx import Graph, Node
 
@@ -108,18 +108,25 @@ class Tracing(TorchFunctionMode):
         # Tensors are kept: what took the place of one that is gone would be taken for it.
         self._nodes: dict[int, tuple[Tensor, Node]] = {}
         self._others: dict[int, Tensor] = {}
+        # What there was before, and what is made of numbers, is a constant: everything else has to come from a node.
         self._constants: dict[int, Tensor] = {}
+        self._made: dict[int, Tensor] | None = None
+        self._regions: list[contextlib.AbstractContextManager[None]] = []
 
     def __enter__(self) -> Value:
-        if not self._constants:
-            # What there was before, and what is made of numbers, is a constant: everything else has to come from a node.
-            self._constants = {id(each): each for each in gc.get_objects() if issubclass(type(each), Tensor)}
+        if self._made is None:
+            self._made = {}
+        # Calls that are written out enter again.
+        region = contextlib.nullcontext() if self._regions else tensors_made(self._made)
+        region.__enter__()
+        self._regions.append(region)
         self.operations.__enter__()
         return super().__enter__()
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         self.operations.__exit__(*error)
+        self._regions.pop().__exit__(None, None, None)
 
     # Tensors and nodes
 
@@ -145,7 +152,8 @@ class Tracing(TorchFunctionMode):
             UnseenError: it was computed by something else.
         """
         if id(tensor) not in self._nodes:
-            if id(tensor) not in self._constants:
+            made_here = self._made is None or id(tensor) in self._made
+            if made_here and id(tensor) not in self._constants:
                 raise UnseenError(
                     f"a tensor of shape {list(tensor.shape)} was computed by something that is no call of torch's functions: it "
                     "would be a constant of the graph"
