@@ -159,12 +159,20 @@ def wheels(uv, tmp_path_factory) -> Path:
     return target
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Path:
+    """Where environments are made one after the other: Python finds what it has compiled by the path of its source."""
+    return tmp_path_factory.mktemp("installed")
+
+
 @pytest.fixture
-def installed(uv, wheels, tmp_path):
+def installed(uv, wheels, place, monkeypatch):
     """Return a function that installs some of our folders with what they need, and returns the environment's Python."""
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(place / "compiled"))
 
     def install(*folders: str) -> str:
-        environment = tmp_path / "environment"
+        environment = place / "environment"
+        shutil.rmtree(environment, ignore_errors=True)
         run([uv, "venv", "--quiet", "--python", sys.executable, str(environment)])
         python = str(environment / "bin" / "python")
         ours = [project(folder)["name"] for folder in folders]
