@@ -19,10 +19,12 @@ import contextlib
 import io
 import os
 import re
+import shutil
 import sys
 import tempfile
 import textwrap
 import warnings
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -90,17 +92,34 @@ def statements(program: str) -> list[str]:
     return ["\n".join(lines[start - 1 : each.end_lineno]) for start, each in zip(first, nodes, strict=True)]
 
 
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    """Return the folder that examples run in, until the process ends: making one for each waits for the disk thousands of times."""
+    return tempfile.TemporaryDirectory()
+
+
+@contextlib.contextmanager
+def _in_an_empty_folder() -> Iterator[None]:
+    here, folder = Path.cwd(), Path(_folder().name)
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(here)
+        for each in folder.iterdir():
+            shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
+
+
 def run(program: list[str], scope: dict[str, Any]) -> Ran:
-    """Run statements one by one in a folder of their own; return each with what it prints.
+    """Run statements one by one in an empty folder; return each with what it prints.
 
     Raises:
         Exception: what a statement raises.
     """
     ran: Ran = []
-    here, usual = Path.cwd(), sys.displayhook
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+    usual = sys.displayhook
+    with _in_an_empty_folder(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        os.chdir(folder)
         hidden = _this_as_torch(program)
         sys.displayhook = lambda value: None if value is None else print(repr(value))
         try:
@@ -114,7 +133,6 @@ def run(program: list[str], scope: dict[str, Any]) -> Ran:
                 sys.modules.pop(name)
                 if module is not None:
                     sys.modules[name] = module
-            os.chdir(here)
     return ran
 
 

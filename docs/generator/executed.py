@@ -32,20 +32,22 @@ WORKERS = 2
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LP_NUM_THREADS": "1"}
 
 
-def run(page: Path, sources: str) -> tuple[str, Path]:
+def run(page: Path, sources: str, *options: str) -> tuple[str, Path]:
     """Run a page unless its results are kept, and return its name and the folder with what it printed and drew.
+
+    ``options`` are the runner's.
 
     Raises:
         ExtensionError: one of its blocks fails.
     """
     name = page.relative_to(ROOT / "docs").with_suffix("").as_posix()
-    digest = hashlib.sha256(sources.encode() + page.read_bytes()).hexdigest()[:16]
+    digest = hashlib.sha256(" ".join((sources, *options)).encode() + page.read_bytes()).hexdigest()[:16]
     folder = CACHE / name.replace("/", "-") / digest
     if not (folder / "printed.json").exists():
         shutil.rmtree(folder.parent, ignore_errors=True)
         folder.mkdir(parents=True)
         done = subprocess.run(
-            [sys.executable, str(RUNNER), str(page), str(folder)],
+            [sys.executable, str(RUNNER), str(page), str(folder), *options],
             cwd=EXAMPLES, capture_output=True, text=True, timeout=LONGEST, check=False, env=os.environ | ONE_THREAD,
         )  # fmt: skip
         if done.returncode:
@@ -57,8 +59,10 @@ def start_pages(app: Sphinx) -> None:
     """Begin to run the pages that show figures; the reference is written meanwhile."""
     sources = sources_digest(*EXAMPLES.glob("*.py"), RUNNER)
     pages = [each for each in Path(app.srcdir).glob("**/*.md") if is_built(each.read_text(encoding="utf-8"))]
+    # Where nobody sees them, figures are drawn to find out that they can be: drawing them again in other colours tells nothing more.
+    options = [] if app.builder.format else ["svg", "light"]
     pool = ThreadPoolExecutor(WORKERS)
-    app.config.pages_that_ran = pool.map(run, pages, [sources] * len(pages))  # type: ignore[attr-defined]
+    app.config.pages_that_ran = pool.map(lambda page: run(page, sources, *options), pages)  # type: ignore[attr-defined]
     pool.shutdown(wait=False)
 
 

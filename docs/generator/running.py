@@ -1,9 +1,9 @@
 """Runs the blocks of a page in a process of its own, and writes what they print and draw into a folder.
 
-    python running.py PAGE.md FOLDER [png]
+    python running.py PAGE.md FOLDER [svg|png [light]]
 
 ``FOLDER/printed.json`` is a list, one text for each block that runs; figures are ``FOLDER/NUMBER-light.svg`` and ``-dark.svg``, or
-``.png``. (The picture of the README, docs/_static/diffusion.png, is 6-light.png of docs/tutorials/diffusion.md.)
+``.png``, or those in the colours that are named alone. (The picture of the README, docs/_static/diffusion.png, is 6-light.png of docs/tutorials/diffusion.md.)
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import io
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,8 @@ def style_of(name: str) -> dict[Any, Any]:
     }  # fmt: skip
 
 
-def draw(block: Block, scope: dict[str, Any], target: Path, kind: str) -> None:
-    """Run a block that draws, once in the colours of day and once in those of night.
+def draw(block: Block, scope: dict[str, Any], target: Path, kind: str, names: Iterable[str]) -> None:
+    """Run a block that draws, once in each of some colours.
 
     Raises:
         ValueError: it draws no figure, or several.
@@ -58,7 +59,7 @@ def draw(block: Block, scope: dict[str, Any], target: Path, kind: str) -> None:
     import matplotlib
     from matplotlib import pyplot
 
-    for name in PALETTES:
+    for name in names:
         with matplotlib.rc_context(style_of(name)):
             exec(compile(block.code, target.name, "exec"), scope)
             if len(pyplot.get_fignums()) != 1:
@@ -67,7 +68,7 @@ def draw(block: Block, scope: dict[str, Any], target: Path, kind: str) -> None:
             pyplot.close("all")
 
 
-def main(page: str, target: str, kind: str = "svg") -> None:
+def main(page: str, target: str, kind: str = "svg", *names: str) -> None:
     """Run a page."""
     import matplotlib
     from matplotlib.colors import LinearSegmentedColormap
@@ -83,7 +84,7 @@ def main(page: str, target: str, kind: str = "svg") -> None:
     for number, block in enumerate(blocks):
         with contextlib.redirect_stdout(io.StringIO()) as out:
             if block.language == DRAWN:
-                draw(block, scope, folder / str(number), kind)
+                draw(block, scope, folder / str(number), kind, names or PALETTES)
             else:
                 exec(compile(block.code, f"{page} block {number}", "exec"), scope)
         printed.append(out.getvalue())
