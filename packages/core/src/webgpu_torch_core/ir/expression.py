@@ -9,11 +9,11 @@ meaning of each on numbers and its gradient, is in :mod:`webgpu_torch_core.ir.st
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import lru_cache
 from itertools import chain
 from typing import Any
-from weakref import WeakValueDictionary, ref
+from weakref import KeyedRef, WeakValueDictionary, ref
 
 from .dtypes import bool_, dtype, float32, int32
 
@@ -149,7 +149,9 @@ LEAF_STEPS = frozenset(("argument", "parameter", "coordinate", "load", "reduced"
 BOOLEAN_STEPS = frozenset(("equal", "not_equal", "less", "less_equal", "is_nan", "is_infinite", "sign_bit"))
 
 _interned: WeakValueDictionary[tuple[Any, ...], Expression] = WeakValueDictionary()
+# The references themselves: asking the dictionary for a value, or to take one, costs as much as the rest of making an expression.
 _references: dict[tuple[Any, ...], ref[Expression]] = _interned.data  # type: ignore[attr-defined]
+_forget: Callable[[ref[Expression]], None] = _interned._remove  # type: ignore[attr-defined]
 
 
 def make(step: str, arguments: tuple[Expression, ...], payload: Any, dtype: dtype) -> Expression:
@@ -159,14 +161,16 @@ def make(step: str, arguments: tuple[Expression, ...], payload: Any, dtype: dtyp
         # 0.0 == -0.0 and 1 == True in Python, and nan != nan: compare float constants by their bits.
         identity = struct.pack("<d", payload) if isinstance(payload, float) else (type(payload).__name__, payload)
     key = (step, arguments, identity, dtype)
-    # The references themselves: asking the dictionary for its value costs as much as the rest of this.
     reference = _references.get(key)
     found = reference() if reference is not None else None
     if found is None:
         found = Expression()
         found.step, found.arguments, found.payload, found.dtype = step, arguments, payload, dtype
-        found.size = 1 + sum(each.size for each in arguments)
-        _interned[key] = found
+        size = 1
+        for each in arguments:
+            size += each.size
+        found.size = size
+        _references[key] = KeyedRef(found, _forget, key)
     return found
 
 
@@ -286,15 +290,19 @@ def checked(value: Expression, wrong: Expression, code: Expression, found: Expre
     return make("checked", (value, wrong, code, low, high), None, value.dtype)
 
 
-def rewrite(
-    expression: Expression, replace: Callable[[Expression, tuple[Expression, ...]], Expression | None]
-) -> Expression:
-    """Return a copy with nodes replaced bottom-up; ``replace(node, new_arguments)`` returns None to keep a node."""
-    return rewrite_all((expression,), replace)[0]
+Replace = Callable[[Expression, tuple[Expression, ...]], Expression | None]
+
+
+def rewrite(expression: Expression, replace: Replace, steps: Container[str] | None = None) -> Expression:
+    """Return a copy with nodes replaced bottom-up; ``replace(node, new_arguments)`` returns None to keep a node.
+
+    ``steps``: it is asked of these only; None: of all.
+    """
+    return rewrite_all((expression,), replace, steps)[0]
 
 
 def rewrite_all(
-    expressions: tuple[Expression, ...], replace: Callable[[Expression, tuple[Expression, ...]], Expression | None]
+    expressions: tuple[Expression, ...], replace: Replace, steps: Container[str] | None = None
 ) -> tuple[Expression, ...]:
     """Return copies as of :func:`rewrite`; what several expressions share is looked at once."""
     done: dict[Expression, Expression] = {}
@@ -302,7 +310,7 @@ def rewrite_all(
     for node in topological(*expressions):
         given = node.arguments
         arguments = tuple(map(get, given)) if given else given
-        result = replace(node, arguments)
+        result = replace(node, arguments) if steps is None or node.step in steps else None
         if result is None:
             result = node if arguments == given else make(node.step, arguments, node.payload, node.dtype)
         done[node] = result
@@ -311,7 +319,7 @@ def rewrite_all(
 
 def substitute(expression: Expression, arguments: tuple[Expression, ...]) -> Expression:
     """Return a definition's expression with its argument placeholders replaced."""
-    return rewrite(expression, lambda node, _: arguments[node.payload] if node.step == "argument" else None)
+    return rewrite(expression, lambda node, _: arguments[node.payload], ("argument",))
 
 
 def topological(*roots: Expression) -> tuple[Expression, ...]:

@@ -14,6 +14,9 @@ from .dtypes import bool_, int32
 from .expression import Expression, constant, coordinate, make, rewrite_all
 from .layouts import Shape
 
+#: steps that a change of domain changes
+_OF_COORDINATES = frozenset(("load", "coordinate", "equal", "select"))
+
 Terms = tuple[tuple[tuple[int, int], ...], ...]
 
 
@@ -50,7 +53,7 @@ def reindex_all(
             return arguments[1] if arguments[0].payload else arguments[2]
         return None
 
-    return rewrite_all(expressions, replace)
+    return rewrite_all(expressions, replace, _OF_COORDINATES)
 
 
 def _coordinate(old: int, terms: Terms, shift: int) -> Expression:

@@ -46,7 +46,8 @@ class NeedsSplit(Exception):
         self.factors = factors
 
 
-def decompose(offset: int, strides: Shape, sizes: Shape, shape: Shape) -> tuple[Terms, list[int]] | None:
+@schedule_cache
+def decompose(offset: int, strides: Shape, sizes: Shape, shape: Shape) -> tuple[Terms, Shape] | None:
     """Return the producer's coordinates as (terms, constants) of the consumer's, or None where they are not affine.
 
     Raises:
@@ -84,7 +85,7 @@ def decompose(offset: int, strides: Shape, sizes: Shape, shape: Shape) -> tuple[
     for index in real:
         if low[index] < 0 or high[index] >= shape[index]:
             return None
-    return tuple(terms), constants
+    return tuple(terms), tuple(constants)
 
 
 class Inliner:
@@ -146,7 +147,7 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], limits: Limits,
         nonlocal length
         if node.step == "load":
             slot, offset, strides = node.payload
-        elif node.step == "load_at" and isinstance(kernel, Contraction):
+        elif isinstance(kernel, Contraction):
             slot, offset, strides = node.payload, 0, ()
         else:
             return None
@@ -154,7 +155,7 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], limits: Limits,
         if definition is None or not pays(definition, node, kernel):
             return None
         added = (slots | _loaded(definition.value)) - {slot}
-        grown = length + limits.length_of([definition.value])
+        grown = length + _value_length(limits, definition.value)
         if bindings(added, long) + 2 > limits.bindings or grown > limits.length:
             return None
         if node.step == "load_at":
@@ -175,10 +176,15 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], limits: Limits,
         length = grown
         return definition.value if _is_identity(definition.shape, *found) else reindex(definition.value, *found)
 
-    return kernel.map_expressions(lambda each: rewrite(each, replace))
+    return kernel.map_expressions(lambda each: rewrite(each, replace, ("load", "load_at")))
 
 
-def _is_identity(shape: Shape, terms: Terms, constants: list[int]) -> bool:
+@schedule_cache
+def _value_length(limits: Limits, value: Expression) -> int:
+    return limits.length_of((value,))
+
+
+def _is_identity(shape: Shape, terms: Terms, constants: Shape) -> bool:
     """Return whether a shape's coordinates are the consumer's own."""
     return terms == tuple(((dimension, 1),) for dimension in range(len(shape))) and not any(constants)
 
@@ -189,12 +195,10 @@ def _at_index(definition: Definition, index: Expression, rank: int) -> Expressio
     dense = contiguous_strides(definition.shape)
 
     def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
-        if node.step == "load":
-            slot, offset, strides = node.payload
-            if not any(strides[place] for place in real):
-                return load(slot, offset, (0,) * rank, node.dtype)
-            return load_at(slot, index + offset if offset else index, node.dtype)
-        return None
+        slot, offset, strides = node.payload
+        if not any(strides[place] for place in real):
+            return load(slot, offset, (0,) * rank, node.dtype)
+        return load_at(slot, index + offset if offset else index, node.dtype)
 
     for node in topological(definition.value):
         if node.step in ("load_at", "coordinate"):
@@ -203,7 +207,7 @@ def _at_index(definition: Definition, index: Expression, rank: int) -> Expressio
             strides = [node.payload[2][place] for place in real]
             if any(strides) and strides != [dense[place] for place in real]:
                 return None
-    return rewrite(definition.value, replace)
+    return rewrite(definition.value, replace, ("load",))
 
 
 #: rows of a block of a contraction's result, for which a loaded element is used as often; a strip has this many columns

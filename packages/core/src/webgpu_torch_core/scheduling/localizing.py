@@ -9,6 +9,9 @@ from ..ir.kernels import Contraction, Operand, Output, Pointwise
 from .domain import collapse, schedule_cache
 from .inlining import REPORTS, bound_slots
 
+#: steps that name an operand or a parameter by its number
+NUMBERED = frozenset(("load", "load_at", "parameter"))
+
 
 class Finished:
     """A kernel with local numbers, and the graph slots and parameters those numbers stand for.
@@ -70,17 +73,15 @@ def _localized(
                 parameters.append(node.payload)
                 types.append(node.dtype)
 
-    def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+    def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression:
         if node.step == "load":
             slot, offset, strides = node.payload
             return make("load", (), (operand_number[slot], offset, strides), node.dtype)
         if node.step == "load_at":
             return make("load_at", arguments, operand_number[node.payload], node.dtype)
-        if node.step == "parameter":
-            return make("parameter", (), parameter_number[node.payload], node.dtype)
-        return None
+        return make("parameter", (), parameter_number[node.payload], node.dtype)
 
-    local = kernel.map_expressions(lambda root: rewrite(root, replace))
+    local = kernel.map_expressions(lambda root: rewrite(root, replace, NUMBERED))
     local = local.replace(
         operands=tuple(slots[slot] for slot in operands),
         outputs=tuple(Output(slots[slot].dtype, slots[slot].numel, None) for slot in outputs),

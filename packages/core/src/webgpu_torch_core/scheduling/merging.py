@@ -165,10 +165,11 @@ def _append(
 
 def _moved_stores(consumer: Pointwise, base: int, values: dict[Expression, Expression]) -> tuple[Store, ...]:
     """Return a consumer's stores behind ``base`` outputs of the kernel that it becomes a part of, with values for its loads."""
-    return tuple(
-        Store(each.output + base, each.offset, each.strides, rewrite(each.value, lambda node, _: values.get(node)))
-        for each in consumer.stores
-    )
+
+    def moved(value: Expression) -> Expression:
+        return rewrite(value, lambda node, _: values.get(node), ("load",)) if values else value
+
+    return tuple(Store(each.output + base, each.offset, each.strides, moved(each.value)) for each in consumer.stores)
 
 
 def join_names(first: Kernel, second: Kernel) -> str:
@@ -343,13 +344,11 @@ def _append_reductions(
     def change(root: Expression) -> Expression:
         # A substituted value already counts its reductions from the program's start: only the consumer's own move.
         def replace(node: Expression, _: tuple[Expression, ...]) -> Expression | None:
-            if node in values:
-                return values[node]
             if node.step == "reduced":
                 return make("reduced", (), places[node.payload], node.dtype)
-            return None
+            return values.get(node)
 
-        return rewrite(root, replace)
+        return rewrite(root, replace, ("load", "reduced"))
 
     for each in consumer.reductions:
         mine = Reduction(each.monoid, change(each.value))

@@ -13,7 +13,7 @@ from . import merging
 from .domain import schedule_cache
 from .inlining import REPORTS, Inliner, bindings, bound_slots
 from .limits import Limits
-from .localizing import Finished, localize, unfused
+from .localizing import NUMBERED, Finished, localize, unfused
 from .memory import Scheduled, assign_buffers
 from .preparing import prepared
 
@@ -359,17 +359,15 @@ def _ordered(groups: list[Group]) -> list[Group]:
 def in_graph_slots(kernel: Any, operands: tuple[int, ...], start: int) -> Any:
     """Return a recorded kernel with operand numbers replaced by graph slots, parameters by graph positions."""
 
-    def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+    def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression:
         if node.step == "load":
             slot, offset, strides = node.payload
             return make("load", (), (operands[slot], offset, strides), node.dtype)
         if node.step == "load_at":
             return make("load_at", arguments, operands[node.payload], node.dtype)
-        if node.step == "parameter":
-            return make("parameter", (), node.payload + start, node.dtype)
-        return None
+        return make("parameter", (), node.payload + start, node.dtype)
 
-    return kernel.map_expressions(lambda root: rewrite(root, replace))
+    return kernel.map_expressions(lambda root: rewrite(root, replace, NUMBERED))
 
 
 def _is_definition(kernel: Kernel, numel: int) -> bool:
