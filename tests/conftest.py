@@ -100,5 +100,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def pytest_collection_finish() -> None:
     """Take modules and collected tests out of the cycle collector's way: tests of freed memory call it often."""
+    seed_the_processor_alone()
     gc.collect()
     gc.freeze()
+
+
+def seed_the_processor_alone() -> None:
+    """Let PyTorch's ``manual_seed`` note nothing for accelerators that are not there: it writes down its caller's stack for each, a ms."""
+    torch = sys.modules.get("torch")
+    if torch is not None and not torch.cuda.is_available():
+        for accelerator in (torch.cuda, torch.xpu, torch.mtia):
+            accelerator.manual_seed_all = lambda seed: None
