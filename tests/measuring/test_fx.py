@@ -336,3 +336,18 @@ def test_tracers() -> None:
 
     alike(make, (2, 4))
     assert make(webgpu_torch).stacks == make(torch).stacks
+
+
+def test_a_program_may_ask_whether_what_is_traced_overrides() -> None:
+    """Every attribute of what is traced is traced as well, and has no truth value."""
+
+    def make(framework: Framework) -> Any:
+        def asserted(x: Any) -> Any:
+            framework._assert(x.shape[0] == 2, "two rows")
+            assert framework.overrides.has_torch_function((x,))
+            assert framework.overrides.has_torch_function_variadic(1, x)
+            return framework.relu(x)
+
+        return framework.fx.symbolic_trace(asserted)
+
+    alike(make, (2, 3))
