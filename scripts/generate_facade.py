@@ -188,7 +188,7 @@ RECURRENT = ("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell"
 
 #: what PyTorch's own functions call, and what it keeps for old programs: under ``torch`` only
 NATIVE = (
-    "convolution", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_dropout",
+    "convolution", "embedding_bag", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "native_batch_norm", "native_dropout",
     "native_group_norm", "native_layer_norm",
 )  # fmt: skip
 DEPRECATED = ("frobenius_norm", "nuclear_norm", "range")

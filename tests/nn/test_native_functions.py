@@ -46,6 +46,23 @@ def test_batch_norm_updates_the_running_statistics(device: str) -> None:
         ours.native_batch_norm(to_ours(x, device), None, None, None, None, False, 0.3, 1e-5)
 
 
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize(("last", "padding"), [(False, None), (True, None), (False, 4)])
+def test_bags_of_rows(device: str, mode: int, last: bool, padding: int | None) -> None:
+    table = torch.randn(10, 3, generator=torch.Generator().manual_seed(mode))
+    indices, offsets = torch.tensor([1, 2, 4, 5, 4, 3]), torch.tensor([0, 0, 4, 6] if last else [0, 0, 4])
+    expected = torch.embedding_bag(table, indices, offsets, False, mode, False, None, last, padding)
+    given = (to_ours(each, device) for each in (table, indices, offsets))
+    found = ours.embedding_bag(*given, False, mode, False, None, last, padding)
+    # How many sizes of sums there are, all zeros, depends on which of its kernels PyTorch takes.
+    compared = slice(4 if mode else 2)
+    for mine, wanted in zip(found[compared], expected[compared], strict=True):
+        close(mine, wanted)
+        assert mine.dtype is getattr(ours, str(wanted.dtype).removeprefix("torch."))
+    with pytest.raises(RuntimeError, match="expected mode to be 0"):
+        ours.embedding_bag(ours.ones(2, 2), ours.tensor([0]), ours.tensor([0]), mode=3)
+
+
 def test_native_dropout(device: str) -> None:
     result, mask = ours.native_dropout(ours.ones(1000, device=device), 0.25, True)
     assert mask.dtype is ours.bool

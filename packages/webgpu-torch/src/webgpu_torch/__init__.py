@@ -660,6 +660,7 @@ from webgpu_torch_nn.functional.recurrent import rnn_relu_cell as rnn_relu_cell
 from webgpu_torch_nn.functional.recurrent import rnn_tanh as rnn_tanh
 from webgpu_torch_nn.functional.recurrent import rnn_tanh_cell as rnn_tanh_cell
 from webgpu_torch_nn.functional.native import convolution as convolution
+from webgpu_torch_nn.functional.native import embedding_bag as embedding_bag
 from webgpu_torch_nn.functional.native import grid_sampler as grid_sampler
 from webgpu_torch_nn.functional.native import grid_sampler_2d as grid_sampler_2d
 from webgpu_torch_nn.functional.native import grid_sampler_3d as grid_sampler_3d

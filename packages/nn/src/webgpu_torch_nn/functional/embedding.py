@@ -177,6 +177,13 @@ def _bag_maxima(rows: Tensor, numbers: Tensor | None, counted: Tensor | None, ba
         greatest: Tensor = rows.reshape(bags, -1, rows.shape[1]).max(1)[0]
         empty = None if counted is None else ~counted.reshape(bags, -1).any(1, keepdim=True)
         return greatest if empty is None else greatest.masked_fill(empty, 0)
+    first = _first_maxima(rows, numbers, counted, bags)
+    chosen = rows.gather(0, first.clamp(max=rows.shape[0] - 1))
+    return torch.where(first == rows.shape[0], torch.zeros_like(chosen.detach()), chosen)
+
+
+def _first_maxima(rows: Tensor, numbers: Tensor, counted: Tensor | None, bags: int) -> Tensor:
+    """Return the position of the first row with a bag's maximum, how many rows there are for a bag that has none: [bags, features]."""
     fixed, places = rows.detach(), numbers.unsqueeze(1).expand(rows.shape)
     greatest = fixed.new_full((bags, rows.shape[1]), float("-inf")).scatter_reduce(0, places, fixed, "amax")
     reached = (fixed == greatest.gather(0, places)) | fixed.isnan()
@@ -185,6 +192,28 @@ def _bag_maxima(rows: Tensor, numbers: Tensor | None, counted: Tensor | None, ba
     nowhere = rows.shape[0]
     positions = torch.arange(nowhere, device=rows.device).unsqueeze(1)
     candidates = torch.where(reached, positions, nowhere)
-    first = candidates.new_full((bags, rows.shape[1]), nowhere).scatter_reduce(0, places, candidates, "amin")
-    chosen = rows.gather(0, first.clamp(max=nowhere - 1))
-    return torch.where(first == nowhere, torch.zeros_like(greatest), chosen)
+    return candidates.new_full((bags, rows.shape[1]), nowhere).scatter_reduce(0, places, candidates, "amin")
+
+
+def bag_parts(
+    weight: Tensor, indices: Tensor, offsets: Tensor, mode: str, include_last_offset: bool, padding_idx: int | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what ``torch.embedding_bag`` tells beside the bags: each position's bag, the sizes of bags, rows of maxima.
+
+    As PyTorch's, sizes are zeros for sums and take the place of the rows of maxima where there are none.
+    """
+    bags = offsets.shape[0] - (1 if include_last_offset else 0)
+    numbers = _bag_numbers(offsets[:bags], indices.shape[0])
+    counted = None if padding_idx is None else indices != _padding(padding_idx, weight.shape[0])
+    sizes = torch.zeros(bags, dtype=indices.dtype, device=indices.device)
+    if mode == "sum":
+        return numbers.to(indices.dtype) if counted is not None else indices.new_empty((0,)), sizes, sizes.clone()
+    sizes = _in_bags(torch.ones_like(indices) if counted is None else counted.to(indices.dtype), numbers, bags)
+    if mode == "mean" or not indices.numel():
+        return numbers.to(indices.dtype), sizes, sizes.clone()
+    rows = weight.detach()[indices.to(torch.int64)]
+    if counted is not None:
+        rows = torch.where(counted.unsqueeze(1), rows, torch.full_like(rows, float("-inf")))
+    first = _first_maxima(rows, numbers, counted, bags)
+    chosen = indices[first.clamp(max=indices.shape[0] - 1)]
+    return numbers.to(indices.dtype), sizes, chosen.masked_fill(first == indices.shape[0], 0)

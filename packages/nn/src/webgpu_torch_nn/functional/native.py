@@ -13,6 +13,8 @@ from webgpu_torch_core.operations.common import attach
 from webgpu_torch_core.operations.outputs import into
 
 from ._arguments import wide
+from .embedding import bag_parts
+from .embedding import embedding_bag as bags_of_rows
 from .normalization import _per_channel, _scaled, _update, group_norm, layer_norm
 from .pooling import max_pool2d_with_indices
 from .sampling import grid_sample
@@ -21,6 +23,7 @@ Three = tuple[Tensor, Tensor, Tensor]
 _CONVOLUTIONS = (
     (torch.conv1d, torch.conv_transpose1d), (torch.conv2d, torch.conv_transpose2d), (torch.conv3d, torch.conv_transpose3d)
 )  # fmt: skip
+_BAG_MODES = ("sum", "mean", "max")
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
 
@@ -104,6 +107,28 @@ def convolution(
     if transposed:
         return _CONVOLUTIONS[spatial - 1][1](input, weight, bias, stride, padding, output_padding, groups, dilation)
     return _CONVOLUTIONS[spatial - 1][0](input, weight, bias, stride, padding, dilation, groups)
+
+
+def embedding_bag(
+    weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False,
+    per_sample_weights: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """Bags of rows of ``weight`` [bags, features], each position's bag, the bags' sizes and the rows of maxima.
+
+    indices [positions]; offsets [bags], the first position of each; mode: 0 sum, 1 mean, 2 max. See
+    :func:`torch.nn.functional.embedding_bag`.
+
+    Raises:
+        RuntimeError: an unknown mode, or what does not fit together.
+    """
+    if not 0 <= mode < len(_BAG_MODES):
+        raise RuntimeError(f"embedding_bag: expected mode to be 0 (sum), 1 (mean) or 2 (max), but got {mode}")
+    name = _BAG_MODES[mode]
+    result = bags_of_rows(
+        indices, weight, offsets, mode=name, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse,
+        per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx,
+    )  # fmt: skip
+    return (result, *bag_parts(weight, indices, offsets, name, include_last_offset, padding_idx))
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
