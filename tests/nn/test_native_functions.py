@@ -52,8 +52,8 @@ def test_bags_of_rows(device: str, mode: int, last: bool, padding: int | None) -
     table = torch.randn(10, 3, generator=torch.Generator().manual_seed(mode))
     indices, offsets = torch.tensor([1, 2, 4, 5, 4, 3]), torch.tensor([0, 0, 4, 6] if last else [0, 0, 4])
     expected = torch.embedding_bag(table, indices, offsets, False, mode, False, None, last, padding)
-    given = (to_ours(each, device) for each in (table, indices, offsets))
-    found = ours.embedding_bag(*given, False, mode, False, None, last, padding)
+    rows, chosen, starts = (to_ours(each, device) for each in (table, indices, offsets))
+    found = ours.embedding_bag(rows, chosen, starts, False, mode, False, None, last, padding)
     # How many sizes of sums there are, all zeros, depends on which of its kernels PyTorch takes.
     compared = slice(4 if mode else 2)
     for mine, wanted in zip(found[compared], expected[compared], strict=True):
