@@ -52,7 +52,7 @@ class _Sampler:
     """NumPy's sampler over numbers that it is given.
 
     Raises:
-        RuntimeError: the state is not what is expected here.
+        RuntimeError: the state is not what is expected here, or counts are not made as they are here.
     """
 
     def __init__(self) -> None:
@@ -74,6 +74,20 @@ class _Sampler:
         self.sampler = np.random.RandomState(bits)
         of.value = address
         self.lock = threading.Lock()
+        self._check()
+
+    def _check(self) -> None:
+        drawn = np.arange(1, 65, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(11)
+        numbers, expected = iter((drawn * 2.0**-53).tolist()), []
+        for _ in range(8):
+            product, count = next(numbers), 0
+            while product > math.exp(-2.0):
+                product, count = product * next(numbers), count + 1
+            expected.append(count)
+        found = np.empty(8)
+        used = self.counts(np.full(8, 2.0), drawn, found)
+        if found.tolist() != expected or used != sum(expected) + 8:
+            raise RuntimeError(f"NumPy {np.__version__} makes Poisson counts otherwise than expected")
 
     def counts(self, rates: Array, drawn: Array, into: Array) -> int | None:
         """Write counts of rates, made from the first of some words; return how many are used, None where they are not enough."""

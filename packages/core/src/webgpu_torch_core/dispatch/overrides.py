@@ -416,7 +416,9 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
     if _state.modes or _state.subclasses_off:
         return bool(_state.modes)
     # Of tensors that hold others some are PyTorch's own kind, to which its functions are told apart further down.
-    return any(getattr(type(each), "overrides_in_pytorch", True) for each in _overloaded(relevant_args, [], nested=False))
+    return any(
+        getattr(type(each), "overrides_in_pytorch", True) for each in _overloaded(relevant_args, [], nested=False)
+    )
 
 
 def has_torch_function_unary(relevant_arg: Any) -> bool:
