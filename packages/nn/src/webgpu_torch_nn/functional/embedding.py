@@ -195,7 +195,7 @@ def _first_maxima(rows: Tensor, numbers: Tensor, counted: Tensor | None, bags: i
     return candidates.new_full((bags, rows.shape[1]), nowhere).scatter_reduce(0, places, candidates, "amin")
 
 
-def bag_parts(
+def _bag_parts(
     weight: Tensor, indices: Tensor, offsets: Tensor, mode: str, include_last_offset: bool, padding_idx: int | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return what ``torch.embedding_bag`` tells beside the bags: each position's bag, the sizes of bags, rows of maxima.

@@ -13,7 +13,7 @@ from webgpu_torch_core.operations.common import attach
 from webgpu_torch_core.operations.outputs import into
 
 from ._arguments import wide
-from .embedding import bag_parts
+from .embedding import _bag_parts
 from .embedding import embedding_bag as bags_of_rows
 from .normalization import _per_channel, _scaled, _update, group_norm, layer_norm
 from .pooling import max_pool2d_with_indices
@@ -128,7 +128,7 @@ def embedding_bag(
         indices, weight, offsets, mode=name, scale_grad_by_freq=scale_grad_by_freq, sparse=sparse,
         per_sample_weights=per_sample_weights, include_last_offset=include_last_offset, padding_idx=padding_idx,
     )  # fmt: skip
-    return (result, *bag_parts(weight, indices, offsets, name, include_last_offset, padding_idx))
+    return (result, *_bag_parts(weight, indices, offsets, name, include_last_offset, padding_idx))
 
 
 def native_dropout(input: Tensor, p: float, train: bool | None) -> tuple[Tensor, Tensor]:
