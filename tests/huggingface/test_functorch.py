@@ -38,8 +38,10 @@ for file in sorted(folder.rglob("*.py")):
 from functorch.experimental import chunk_vmap
 import torch
 print(chunk_vmap(torch.sum, chunks=2)(torch.ones(4, 3)).tolist())
+dim = importlib.import_module("functorch.dim")
+assert dim.Dim is dim.Dim and not isinstance(torch.ones(2), (dim.Dim, dim.DimList, dim.Tensor))
 try:
-    importlib.import_module("functorch.dim").dims(2)
+    dim.dims(2)
 except NotImplementedError as error:
     print("functorch.dim.dims" in str(error))
 """

@@ -53,8 +53,9 @@ SOURCES: dict[str, dict[str, str]] = {
         "_remove_batch_dim _unwrap_batched _validate_and_get_batch_size Tensor tree_flatten tree_unflatten"
     },
 }  # fmt: skip
-#: what this library does not have
-MISSING = {"functorch.dim": "Dim DimList Tensor cat dimlists dims split stack use_c"}
+#: what this library does not have: classes and functions
+CLASSES = {"functorch.dim": "Dim DimList Tensor"}
+FUNCTIONS = {"functorch.dim": "cat dimlists dims split stack"}
 
 
 class FunctorchModule(ModuleType):
@@ -64,12 +65,18 @@ class FunctorchModule(ModuleType):
         for source, names in SOURCES[self.__name__].items():
             if name in names.split():
                 found = getattr(importlib.import_module(source), name)
-                setattr(self, name, found)
-                return found
-        if name in MISSING.get(self.__name__, "").split():
-            return stubs.function(f"{self.__name__}.{name}")
-        raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
+                break
+        else:
+            path = f"{self.__name__}.{name}"
+            if name in CLASSES.get(self.__name__, "").split():
+                found = stubs.kind(path, {}, ())
+            elif name in FUNCTIONS.get(self.__name__, "").split():
+                found = stubs.function(path)
+            else:
+                raise AttributeError(f"module '{self.__name__}' has no attribute '{name}'")
+        setattr(self, name, found)
+        return found
 
     def __dir__(self) -> list[str]:
-        lists = (*SOURCES[self.__name__].values(), MISSING.get(self.__name__, ""))
+        lists = (*SOURCES[self.__name__].values(), CLASSES.get(self.__name__, ""), FUNCTIONS.get(self.__name__, ""))
         return sorted({*super().__dir__(), *(name for names in lists for name in names.split())})
