@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.notices import warn
-from webgpu_torch_core.operations.spatial.grid_sampling import gathered_sum, lost_position_
+from webgpu_torch_core.operations.elementwise.rounding import lost_position_
+from webgpu_torch_core.operations.spatial.grid_sampling import gathered_sum
 from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import wide

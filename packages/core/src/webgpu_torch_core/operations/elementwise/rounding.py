@@ -16,6 +16,7 @@ from ...ir.scalar import erf as _erf
 from ...ir.scalar import erfc as _erfc
 from ...ir.scalar import erfinv as _erfinv
 from ...ir.scalar import floor as _floor
+from ...ir.scalar import fused_multiply_add as _fused
 from ...ir.scalar import lgamma as _lgamma
 from ...ir.scalar import next_after as _next_after
 from ...ir.scalar import sign as _sign
@@ -54,6 +55,21 @@ def frac(input):
 @frac.backward
 def _(grad, input):
     return grad
+
+
+@elementwise(promotion="float", namespace="internal", method=False)
+def lost_position_(
+    coordinate: Expression, position: Expression, *, scale: float = 1.0, offset: float = 0.0
+) -> Expression:
+    """``(coordinate + 1) * scale + offset - position``: what rounding took from a position of about that value.
+
+    Counted from the middle, the left or the right end, whichever is near, where the sums are exact. (The errors of a sum and a product
+    can be computed in fewer steps, but drivers take ``(x + y) - x`` for ``y``.)
+    """
+    middle = _fused(coordinate, scale, (scale + offset) - position)
+    left = _fused(1.0 + coordinate, scale, -position) + offset
+    right = _fused(1.0 - coordinate, -scale, (scale + scale + offset) - position)
+    return where(less(coordinate, -0.5), left, where(less(0.5, coordinate), right, middle))
 
 
 @elementwise(method=False, namespace="internal", refuses=no_booleans("round_vml_cpu"))

@@ -11,12 +11,9 @@ from ...ir import expression as ir
 from ...ir.dtypes import dtype, float32, float64, int32, int64
 from ...ir.kernels import Operand
 from ...ir.layouts import Layout
-from ...ir.scalar import fused_multiply_add, less
-from ...ir.scalar import where as chosen
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, record
 from ..creation.ranges import arange
-from ..elementwise.call import elementwise
 from ..elementwise.overloads import clamp, where
 from ..indexing.gathering import gather, index_add
 from ..movement.joining import element_index
@@ -50,21 +47,6 @@ def _gathering_kernel(
         operands += [Operand(int32, places_numel), Operand(weight_kind, weights_numel)]
     taps = tuple(places.shape[1] for places, *_ in parts)
     return summing_kernel("gathered_sum", tuple(operands), kind, (batch, source.shape[1], count), taps, term)
-
-
-@elementwise(promotion="float", namespace="internal", method=False)
-def lost_position_(
-    coordinate: ir.Expression, position: ir.Expression, *, scale: float = 1.0, offset: float = 0.0
-) -> ir.Expression:
-    """``(coordinate + 1) * scale + offset - position``: what rounding took from a position of about that value.
-
-    Counted from the middle, the left or the right end, whichever is near, where the sums are exact. (The errors of a sum and a product
-    can be computed in fewer steps, but drivers take ``(x + y) - x`` for ``y``.)
-    """
-    middle = fused_multiply_add(coordinate, scale, (scale + offset) - position)
-    left = fused_multiply_add(1.0 + coordinate, scale, -position) + offset
-    right = fused_multiply_add(1.0 - coordinate, -scale, (scale + scale + offset) - position)
-    return chosen(less(coordinate, -0.5), left, chosen(less(0.5, coordinate), right, middle))
 
 
 def gathered_sum(
