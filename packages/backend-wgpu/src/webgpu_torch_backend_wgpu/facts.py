@@ -243,10 +243,9 @@ class _Test:
         speed = processors, typical.flops, typical.bandwidth, typical.dispatch
         if not self.software:
             speed = self._speed(owners[1])
-        nearest, packs, subnormals, nan, remainders, fuses = self._numerics(owners[0], halves)
-        return Facts(nearest, packs, subnormals, nan, remainders, fuses, *speed)
+        return Facts(*self._numerics(owners[0], halves), *speed)
 
-    def _numerics(self, pipeline: Owned, halves: bool) -> tuple[bool, ...]:
+    def _numerics(self, pipeline: Owned, halves: bool) -> tuple[bool, bool, bool, bool, bool, bool]:
         given = [*(each for each, _ in _HALVES), *_PACKED, *(part for *parts, _ in _FUSED for part in parts)]
         numbers = struct.pack(f"<IIii{len(given)}f", 0x7FC00000, 0x00000100, -7, 2, *given)
         self.gpu.write(self.given.handle, 0, numbers)

@@ -7,7 +7,6 @@ from types import ModuleType
 
 from . import stubs
 
-NAME = "functorch"
 #: by module: where its names come from
 SOURCES: dict[str, dict[str, str]] = {
     "functorch": {

@@ -171,8 +171,7 @@ def _bag_maxima(rows: Tensor, numbers: Tensor | None, counted: Tensor | None, ba
 
     The gradient goes to the first row of a bag that has its maximum.
     """
-    if counted is not None:
-        rows = torch.where(counted.unsqueeze(1), rows, torch.full_like(rows.detach(), float("-inf")))
+    rows = _counted_rows(rows, counted)
     if numbers is None:
         greatest: Tensor = rows.reshape(bags, -1, rows.shape[1]).max(1)[0]
         empty = None if counted is None else ~counted.reshape(bags, -1).any(1, keepdim=True)
@@ -180,6 +179,13 @@ def _bag_maxima(rows: Tensor, numbers: Tensor | None, counted: Tensor | None, ba
     first = _first_maxima(rows, numbers, counted, bags)
     chosen = rows.gather(0, first.clamp(max=rows.shape[0] - 1))
     return torch.where(first == rows.shape[0], torch.zeros_like(chosen.detach()), chosen)
+
+
+def _counted_rows(rows: Tensor, counted: Tensor | None) -> Tensor:
+    """Return rows of which those that do not count are below all others."""
+    if counted is None:
+        return rows
+    return torch.where(counted.unsqueeze(1), rows, torch.full_like(rows.detach(), float("-inf")))
 
 
 def _first_maxima(rows: Tensor, numbers: Tensor, counted: Tensor | None, bags: int) -> Tensor:
@@ -211,9 +217,7 @@ def _bag_parts(
     sizes = _in_bags(torch.ones_like(indices) if counted is None else counted.to(indices.dtype), numbers, bags)
     if mode == "mean" or not indices.numel():
         return numbers.to(indices.dtype), sizes, sizes.clone()
-    rows = weight.detach()[indices.to(torch.int64)]
-    if counted is not None:
-        rows = torch.where(counted.unsqueeze(1), rows, torch.full_like(rows, float("-inf")))
+    rows = _counted_rows(weight.detach()[indices.to(torch.int64)], counted)
     first = _first_maxima(rows, numbers, counted, bags)
     chosen = indices[first.clamp(max=indices.shape[0] - 1)]
     return numbers.to(indices.dtype), sizes, chosen.masked_fill(first == indices.shape[0], 0)
