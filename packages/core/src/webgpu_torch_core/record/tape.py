@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ir.dtypes import dtype
-from ..scheduling.inlining import REPORTS, bound_slots
+from ..scheduling.placing import REPORTS, bound_slots
 
 if TYPE_CHECKING:
     from ..ir.kernels import Kernel

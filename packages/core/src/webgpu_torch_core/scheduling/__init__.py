@@ -1,7 +1,8 @@
 """From recorded single-operation kernels to a plan of merged ones.
 
-``domain`` re-indexes kernels, ``inlining`` replaces loads of pointwise values by their expressions, ``merging`` joins
-kernels over one domain, ``localizing`` turns graph slots into operand numbers, ``memory`` assigns buffers.
+``placing`` tells kernels from the graph slots that they are about, ``domain`` re-indexes kernels, ``inlining`` replaces loads of
+pointwise values by their expressions, ``merging`` joins kernels over one domain, ``localizing`` gives operands their last numbers,
+``memory`` assigns buffers.
 """
 
 from .limits import Limits

@@ -7,7 +7,7 @@ coordinates are affine in the consumer's and its expression can be re-indexed an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
@@ -18,6 +18,7 @@ from ..ir.records import Record
 from ..ir.reindexing import Terms, reindex
 from .domain import groups, schedule_cache, split_dimensions
 from .limits import Limits, kernel_length
+from .placing import Compact, Numbers, Placed, bound_slots, compact, loaded_slots, renumbering, taken, united
 
 
 class Definition(Record):
@@ -92,22 +93,31 @@ class Inliner:
     """Expands the loads of one graph's kernels in recording order."""
 
     def __init__(self, uses: dict[int, int], alive: frozenset[int], limits: Limits, long: dict[int, int]) -> None:
-        self.definitions: dict[int, Definition] = {}
+        self.definitions: dict[int, tuple[Definition, Placed]] = {}
         self.uses = uses
         self.alive = alive
         self.limits = limits
         self.hosts: set[int] = set()
-        self.long = tuple(long.items())
+        self.long = long
 
-    def expand(self, kernel: Any) -> Any:
+    def expand(self, item: Placed) -> Placed:
         """Return the kernel with every load inlined that should be."""
-        known = tuple([(slot, self.definitions[slot]) for slot in bound_slots(kernel) if slot in self.definitions])
-        return _expanded(kernel, known, self.limits, self.long) if known else kernel
+        known = [
+            (number, *self.definitions[slot]) for number, slot in enumerate(item.slots) if slot in self.definitions
+        ]
+        if not known:
+            return item
+        slots, slot_numbers = united(item.slots, *[each.slots for _, _, each in known])
+        parameters, parameter_numbers = united(item.parameters, *[each.parameters for _, _, each in known])
+        found = zip([each[:2] for each in known], slot_numbers[1:], parameter_numbers[1:], strict=True)
+        kernel, *live = _expanded(item.kernel, tuple(found), self.limits, long_numbers(slots, self.long))
+        return Placed(kernel, taken(slots, live[0]), taken(parameters, live[1]))
 
-    def define(self, slot: int, shape: Shape, value: Expression) -> None:
-        """Make a slot's expression available to later kernels."""
-        settled = slot in self.alive or not self.hosts.isdisjoint(_loaded(value))
-        self.definitions[slot] = Definition(shape, value, self.uses.get(slot, 0) > 1, settled)
+    def define(self, slot: int, item: Placed) -> None:
+        """Make the expression that a kernel stores into a slot available to later kernels."""
+        settled = slot in self.alive or not self.hosts.isdisjoint(item.slots)
+        definition = Definition(item.kernel.shape, item.kernel.stores[0].value, self.uses.get(slot, 0) > 1, settled)
+        self.definitions[slot] = definition, item
 
     def host(self, slots: Iterable[int]) -> None:
         """Note slots whose kernel can take an epilogue."""
@@ -116,20 +126,27 @@ class Inliner:
 
 @schedule_cache
 def _expanded(
-    kernel: Any, known: tuple[tuple[int, Definition], ...], limits: Limits, long: tuple[tuple[int, int], ...]
-) -> Any:
-    """Return the kernel with loads of slots inlined whose definitions are known."""
-    definitions = dict(known)
+    kernel: Any,
+    known: tuple[tuple[tuple[int, Definition], Numbers, Numbers], ...],
+    limits: Limits,
+    long: tuple[tuple[int, int], ...],
+) -> Compact:
+    """Return the kernel with loads inlined whose definitions are known, each with what its numbers are among the kernel's."""
+    definitions = {
+        number: definition.replace(value=renumbering(*numbers)(definition.value))
+        for (number, definition), *numbers in known
+    }
     for _ in range(64):
         try:
-            return _inlined(kernel, definitions, limits, dict(long))
+            return compact(_inlined(kernel, definitions, limits, dict(long)))
         except NeedsSplit as split:
             kernel = split_dimensions(kernel, {split.dimension: split.factors})
-    return kernel
+    return compact(kernel)
 
 
-#: stands for the buffer of reports among the slots that a kernel binds
-REPORTS = -1
+def long_numbers(slots: Sequence[int], long: dict[int, int]) -> tuple[tuple[int, int], ...]:
+    """Return by their numbers how many bindings more than one the buffers of some slots take."""
+    return tuple([(number, long[slot]) for number, slot in enumerate(slots) if slot in long]) if long else ()
 
 
 def bindings(slots: AbstractSet[int], long: dict[int, int]) -> int:
@@ -154,7 +171,7 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], limits: Limits,
         definition = definitions.get(slot)
         if definition is None or not pays(definition, node, kernel):
             return None
-        added = (slots | _loaded(definition.value)) - {slot}
+        added = (slots | loaded_slots(definition.value)) - {slot}
         grown = length + _value_length(limits, definition.value)
         if bindings(added, long) + 2 > limits.bindings or grown > limits.length:
             return None
@@ -313,18 +330,3 @@ def _repeats(strides: Shape, sizes: Shape) -> int:
         if stride == 0:
             count *= size
     return count
-
-
-@schedule_cache
-def bound_slots(kernel: Kernel) -> frozenset[int]:
-    """Return the graph slots a kernel loads, and :data:`REPORTS` where it reports."""
-    return frozenset().union(*map(_loaded, kernel.expressions()))
-
-
-@schedule_cache
-def _loaded(root: Expression) -> frozenset[int]:
-    """Return the graph slots an expression loads, and :data:`REPORTS` where it reports."""
-    nodes = topological(root)
-    strided = [node.payload[0] for node in nodes if node.step == "load"]
-    reports = [REPORTS for node in nodes if node.step == "checked"]
-    return frozenset(strided + [node.payload for node in nodes if node.step == "load_at"] + reports)

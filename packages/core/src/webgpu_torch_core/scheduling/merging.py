@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.expression import Expression, make, rewrite, topological
@@ -10,6 +10,7 @@ from ..ir.kernels import Contraction, Kernel, Pointwise, Reduction, RowProgram, 
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
 from ..ir.records import Record
 from .domain import groups, schedule_cache, split_dimensions, store_domain
+from .placing import Compact, Numbers, Placed, compact, renumbered, taken, united
 
 Factors = dict[int, Shape]
 #: most reductions of a row program that was merged for the sake of what it reads
@@ -118,20 +119,18 @@ def _permute_to(consumer: Pointwise, producer: Any, slot: int, output: int) -> t
     return consumer.reindexed([domain], terms), producer
 
 
-def merge_epilogue(
-    consumer: Pointwise, outputs: tuple[int, ...], producer: Any, producer_outputs: tuple[int, ...]
-) -> tuple[Any, tuple[int, ...]] | None:
+def merge_epilogue(consumer: Pointwise, producer: Any, outputs: Numbers) -> Any:
     """Return the producer (pointwise or contraction) with the consumer's stores appended, or None.
 
     Every load the consumer makes of the producer's values must read the element stored at the same coordinates.
     """
-    shared = set(producer_outputs)
+    shared = set(outputs)
     if shared & _computed_slots(consumer):
         return None
     loads = _loads_of(consumer, shared)
     if not loads:
         return None
-    store = _full_store(producer, loads[0].payload[0], producer_outputs)
+    store = _full_store(producer, loads[0].payload[0], outputs)
     if store is None:
         return None
     aligned = align_to_stores(consumer, producer, loads[0], store)
@@ -141,26 +140,19 @@ def merge_epilogue(
     values: dict[Expression, Expression] = {}
     for load in _loads_of(consumer, shared):
         slot, offset, strides = load.payload
-        match = _full_store(producer, slot, producer_outputs)
+        match = _full_store(producer, slot, outputs)
         if match is None or (match.offset, match.strides) != (offset, strides):
             return None
         values[load] = match.value
-    return _append(consumer, outputs, producer, producer_outputs, values)
+    return _append(consumer, producer, values)
 
 
-def _append(
-    consumer: Pointwise,
-    outputs: tuple[int, ...],
-    producer: Any,
-    producer_outputs: tuple[int, ...],
-    values: dict[Expression, Expression],
-) -> tuple[Any, tuple[int, ...]]:
-    merged = producer.replace(
-        stores=producer.stores + _moved_stores(consumer, len(producer_outputs), values),
+def _append(consumer: Pointwise, producer: Any, values: dict[Expression, Expression]) -> Any:
+    return producer.replace(
+        stores=producer.stores + _moved_stores(consumer, len(producer.outputs), values),
         outputs=producer.outputs + consumer.outputs,
         name=join_names(producer, consumer),
     )
-    return merged, producer_outputs + outputs
 
 
 def _moved_stores(consumer: Pointwise, base: int, values: dict[Expression, Expression]) -> tuple[Store, ...]:
@@ -178,9 +170,7 @@ def join_names(first: Kernel, second: Kernel) -> str:
     return "+".join(names if len(names) <= 6 else [*names[:3], "…", *names[-2:]])
 
 
-def merge_side_by_side(
-    consumer: Pointwise, outputs: tuple[int, ...], other: Pointwise, other_outputs: tuple[int, ...]
-) -> tuple[Any, tuple[int, ...]] | None:
+def merge_side_by_side(consumer: Pointwise, other: Pointwise, outputs: Numbers) -> Pointwise | None:
     """Return one kernel for two independent pointwise kernels over equal domains."""
     consumer, other = drop_ones(consumer), drop_ones(other)
     if consumer.shape != other.shape:
@@ -189,35 +179,32 @@ def merge_side_by_side(
             return None
         consumer = split_dimensions(consumer, dict(enumerate(refined[0])))
         other = split_dimensions(other, dict(enumerate(refined[1])))
-    return _append(consumer, outputs, other, other_outputs, {})
+    return _append(consumer, other, {})
 
 
-def merge_into_rows(
-    consumer: Any, outputs: tuple[int, ...], rows: RowProgram, row_outputs: tuple[int, ...]
-) -> tuple[Any, tuple[int, ...]] | None:
+def merge_into_rows(consumer: Any, rows: RowProgram, outputs: Numbers) -> RowProgram | None:
     """Return the row program with a consumer of its row results (pointwise or another row program) appended, or None."""
-    shared = set(row_outputs)
+    shared = set(outputs)
     if shared & _computed_slots(consumer):
         return None
     consumer, rows = drop_ones(consumer), drop_ones(rows)
     if consumer.elements() > number_of_elements(rows.outer) and not _keeps_parallelism(rows):
         return None
-    aligned = _align_to_rows(consumer, rows, shared, row_outputs)
+    aligned = _align_to_rows(consumer, rows, shared, outputs)
     if aligned is None:
         return None
     consumer, rows, per_row = aligned
-    values = _row_values(consumer, rows, shared, row_outputs)
+    values = _row_values(consumer, rows, shared, outputs)
     if values is None:
         return None
     if isinstance(consumer, RowProgram):
-        return _append_reductions(consumer, outputs, rows, row_outputs, values)
+        return _append_reductions(consumer, rows, values)
     field = "row_stores" if per_row else "stores"
-    merged = rows.replace(
-        **{field: getattr(rows, field) + _moved_stores(consumer, len(row_outputs), values)},
+    return rows.replace(
+        **{field: getattr(rows, field) + _moved_stores(consumer, len(rows.outputs), values)},
         outputs=rows.outputs + consumer.outputs,
         name=join_names(rows, consumer),
     )
-    return merged, row_outputs + outputs
 
 
 def _keeps_parallelism(rows: RowProgram) -> bool:
@@ -301,9 +288,7 @@ def _refined_order(order: list[int], parts: list[Shape]) -> list[int]:
     return [start[dimension] + step for dimension in order for step in range(lengths[dimension])]
 
 
-def merge_rows_side_by_side(
-    consumer: RowProgram, outputs: tuple[int, ...], rows: RowProgram, row_outputs: tuple[int, ...]
-) -> tuple[RowProgram, tuple[int, ...]] | None:
+def merge_rows_side_by_side(consumer: RowProgram, rows: RowProgram, outputs: Numbers) -> RowProgram | None:
     """Return one row program for two that read elements of the same rows, so that these are read once, or None.
 
     Two that write elements stay apart: both results at once would take more memory than reading twice takes time.
@@ -311,14 +296,14 @@ def merge_rows_side_by_side(
     if consumer.stores and rows.stores:
         return None
     consumer, rows = drop_ones(consumer), drop_ones(rows)
-    aligned = _align_to_rows(consumer, rows, set(), row_outputs)
+    aligned = _align_to_rows(consumer, rows, set(), outputs)
     if aligned is None:
         return None
     consumer, rows, _ = aligned
     if _elements_read(consumer).isdisjoint(_elements_read(rows)):
         return None
-    merged = _append_reductions(consumer, outputs, rows, row_outputs, {})
-    return merged if len(merged[0].reductions) <= MOST_REDUCTIONS else None
+    merged = _append_reductions(consumer, rows, {})
+    return merged if len(merged.reductions) <= MOST_REDUCTIONS else None
 
 
 def _elements_read(rows: RowProgram) -> set[Expression]:
@@ -328,15 +313,9 @@ def _elements_read(rows: RowProgram) -> set[Expression]:
     return {node for node in topological(*roots) if node.step == "load" and any(node.payload[2][depth:])}
 
 
-def _append_reductions(
-    consumer: RowProgram,
-    outputs: tuple[int, ...],
-    rows: RowProgram,
-    row_outputs: tuple[int, ...],
-    values: dict[Expression, Expression],
-) -> tuple[RowProgram, tuple[int, ...]]:
+def _append_reductions(consumer: RowProgram, rows: RowProgram, values: dict[Expression, Expression]) -> RowProgram:
     """Return the row program with another's reductions and stores after its own; equal reductions are made once."""
-    base = len(row_outputs)
+    base = len(rows.outputs)
     reductions = list(rows.reductions)
     #: which reduction of the merged program each of the consumer's is
     places: list[int] = []
@@ -360,14 +339,13 @@ def _append_reductions(
         tuple(Store(each.output + base, each.offset, each.strides, each.value) for each in stores)
         for stores in (moved.row_stores, moved.stores)
     ]
-    merged = rows.replace(
+    return rows.replace(
         reductions=tuple(reductions),
         row_stores=rows.row_stores + shifted[0],
         stores=rows.stores + shifted[1],
         outputs=rows.outputs + consumer.outputs,
         name=join_names(rows, consumer),
     )
-    return merged, row_outputs + outputs
 
 
 class Rule(Record):
@@ -377,7 +355,7 @@ class Rule(Record):
     host: type[Kernel]
     consumer: type[Kernel]
     depends: bool
-    merge: Callable[..., tuple[Any, tuple[int, ...]] | None]
+    merge: Callable[..., Any]
 
 
 #: tried in this order
@@ -392,16 +370,25 @@ RULES = (
 )
 
 
+def merged(item: Placed, host: Placed, outputs: Sequence[int], depends: bool) -> Placed | None:
+    """Return the host, which stores ``outputs``, with a kernel's work and stores added, or None; ``depends``: on these."""
+    apart = [slot for slot in item.slots if slot not in outputs]
+    slots, (_, _, stored, loaded) = united(host.slots, apart, outputs, item.slots)
+    parameters, (_, numbers) = united(host.parameters, item.parameters)
+    found = _merged(item.kernel, (loaded, numbers), host.kernel, stored, depends)
+    return None if found is None else Placed(found[0], taken(slots, found[1]), taken(parameters, found[2]))
+
+
 @schedule_cache
-def merged(
-    kernel: Kernel, outputs: tuple[int, ...], host: Kernel, host_outputs: tuple[int, ...], depends: bool
-) -> tuple[Any, tuple[int, ...]] | None:
-    """Return the host with the kernel's work added and what it then stores, or None; ``depends``: on the host's values."""
-    for rule in RULES:
-        if (rule.host, rule.consumer, rule.depends) == (type(host), type(kernel), depends):
-            found = rule.merge(kernel, outputs, host, host_outputs)
-            if found is not None:
-                return found
+def _merged(
+    kernel: Kernel, numbers: tuple[Numbers, Numbers], host: Kernel, outputs: Numbers, depends: bool
+) -> Compact | None:
+    rules = [rule for rule in RULES if (rule.host, rule.consumer, rule.depends) == (type(host), type(kernel), depends)]
+    kernel = renumbered(kernel, *numbers) if rules else kernel
+    for rule in rules:
+        found = rule.merge(kernel, host, outputs)
+        if found is not None:
+            return compact(found)
     return None
 
 

@@ -6,16 +6,18 @@ takes to compute the row that it multiplies.
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..ir.expression import Expression, rewrite, topological
-from ..ir.kernels import Contraction, Kernel, Pointwise, PreparedContraction, Reduction, RowProgram
+from ..ir.kernels import Contraction, Pointwise, PreparedContraction, Reduction, RowProgram
 from ..ir.layouts import contiguous_strides, number_of_elements
 from ..ir.reindexing import reindex
 from .domain import groups, schedule_cache, split_dimensions
 from .merging import common_refinement, drop_ones, join_names
+from .placing import Compact, Numbers, Placed, compact, renumbered, taken, united
 
 
-@schedule_cache
-def prepared(consumer: Kernel, slot: int, producer: Kernel) -> PreparedContraction | None:
+def prepared(consumer: Placed, slot: int, producer: Placed) -> Placed | None:
     """Return a contraction that computes what its left side loads from a slot; None where it cannot.
 
     Args:
@@ -23,11 +25,21 @@ def prepared(consumer: Kernel, slot: int, producer: Kernel) -> PreparedContracti
         slot: where the producer's only output is.
         producer: a row program or a pointwise kernel.
     """
-    if type(consumer) is not Contraction or not isinstance(producer, RowProgram | Pointwise):
+    kernel = producer.kernel
+    if type(consumer.kernel) is not Contraction or not isinstance(kernel, RowProgram | Pointwise):
         return None
-    if len(producer.stores) != 1 or len(producer.all_stores()) != 1:
+    if len(kernel.stores) != 1 or len(kernel.all_stores()) != 1:
         return None
-    return _prepared(drop_ones(consumer), slot, drop_ones(producer))
+    slots, (_, loaded) = united(consumer.slots, producer.slots)
+    parameters, (_, numbers) = united(consumer.parameters, producer.parameters)
+    found = _with_left(consumer.kernel, slots.index(slot), kernel, (loaded, numbers))
+    return None if found is None else Placed(found[0], taken(slots, found[1]), taken(parameters, found[2]))
+
+
+@schedule_cache
+def _with_left(consumer: Any, slot: int, producer: Any, numbers: tuple[Numbers, Numbers]) -> Compact | None:
+    found = _prepared(drop_ones(consumer), slot, drop_ones(renumbered(producer, *numbers)))
+    return None if found is None else compact(found)
 
 
 def _prepared(consumer: Contraction, slot: int, producer: RowProgram | Pointwise) -> PreparedContraction | None:

@@ -6,15 +6,14 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ..ir.expression import Expression, make, rewrite
 from ..ir.kernels import Kernel, Pointwise, RowProgram
 from ..ir.layouts import contiguous_strides
 from . import merging
-from .domain import schedule_cache
-from .inlining import REPORTS, Inliner, bindings, bound_slots
+from .inlining import Inliner, bindings
 from .limits import Limits
-from .localizing import NUMBERED, Finished, localize, unfused
+from .localizing import Finished, localize, unfused
 from .memory import Scheduled, assign_buffers
+from .placing import REPORTS, Placed, bound_slots, placed
 from .preparing import prepared
 
 #: most contractions that each compute one value for themselves: the projections of attention
@@ -67,13 +66,13 @@ def described(
 
 
 class Group:
-    """A kernel under construction, in graph slots: what it stores, what it starts from, what it depends on."""
+    """A kernel under construction: the slots that it stores and starts from, what it depends on."""
 
-    __slots__ = ("ancestors", "identity", "initials", "kernel", "outputs", "slots")
+    __slots__ = ("ancestors", "identity", "initials", "item", "outputs", "slots")
 
-    def __init__(self, identity: int, kernel: Any, outputs: tuple[int, ...], initials: tuple[int | None, ...]) -> None:
+    def __init__(self, identity: int, item: Placed, outputs: tuple[int, ...], initials: tuple[int | None, ...]) -> None:
         self.identity = identity
-        self.kernel = kernel
+        self.item = item
         self.outputs = outputs
         self.initials = initials
         self.ancestors = 0
@@ -171,15 +170,16 @@ class _Builder:
         #: how many bindings more than one the buffers of long slots take
         self.long = long
         self.inliner = Inliner(uses, alive, limits, long)
-        self.pending: list[tuple[Any, tuple[int, ...], tuple[int | None, ...]]] = []
+        self.pending: list[tuple[Placed, tuple[int, ...], tuple[int | None, ...]]] = []
 
     def add(self, item: Recorded) -> None:
         """Take one recorded kernel: inline what it loads, and offer its own value to later ones."""
-        kernel = self.inliner.expand(in_graph_slots(item.kernel, item.operands, item.parameter_start))
+        expanded = self.inliner.expand(placed(item.kernel, item.operands, item.parameter_start))
+        kernel = expanded.kernel
         initials = tuple(None if each.initial is None else item.operands[each.initial] for each in kernel.outputs)
-        self.pending.append((kernel, item.outputs, initials))
+        self.pending.append((expanded, item.outputs, initials))
         if _is_definition(kernel, self.slots[item.outputs[0]].numel):
-            self.inliner.define(item.outputs[0], kernel.shape, kernel.stores[0].value)
+            self.inliner.define(item.outputs[0], expanded)
         elif merging.is_mergeable(kernel):
             self.inliner.host(item.outputs)
 
@@ -187,17 +187,16 @@ class _Builder:
         """Return the groups that compute every alive or loaded slot."""
         wanted = set(self.alive)
         kept = []
-        for kernel, outputs, initials in reversed(self.pending):
+        for item, outputs, initials in reversed(self.pending):
             if wanted.isdisjoint(outputs):
                 continue
-            wanted |= bound_slots(kernel)
+            wanted.update(item.slots)
             wanted.update(slot for slot in initials if slot is not None)
-            kept.append((kernel, outputs, initials))
+            kept.append((item, outputs, initials))
         merger = _Merger(wanted, self.limits, self.long)
-        for kernel, outputs, initials in reversed(kept):
-            if not any(self.slots[slot].numel for slot in outputs):
-                continue
-            merger.add(kernel, outputs, initials)
+        for item, outputs, initials in reversed(kept):
+            if any(self.slots[slot].numel for slot in outputs):
+                merger.add(item, outputs, initials)
         return merger.finish(self.alive)
 
 
@@ -212,15 +211,15 @@ class _Merger:
         self.producer: dict[int, Group] = {}
         self.readers: dict[int, list[Group]] = {}
 
-    def add(self, kernel: Any, outputs: tuple[int, ...], initials: tuple[int | None, ...]) -> None:
+    def add(self, item: Placed, outputs: tuple[int, ...], initials: tuple[int | None, ...]) -> None:
         """Merge the kernel into a group or open a new one."""
-        loads = bound_slots(kernel) | {slot for slot in initials if slot is not None}
+        loads = item.bound() | {slot for slot in initials if slot is not None}
         sources = {self.producer[slot].identity: self.producer[slot] for slot in loads if slot in self.producer}
-        if isinstance(kernel, Pointwise | RowProgram) and not any(x is not None for x in initials):
+        if isinstance(item.kernel, Pointwise | RowProgram) and not any(x is not None for x in initials):
             for candidate in self._candidates(loads, sources):
-                if self._merge(candidate, kernel, outputs, loads, sources):
+                if self._merge(candidate, item, outputs, loads, sources):
                     return
-        group = Group(len(self.groups), kernel, outputs, initials)
+        group = Group(len(self.groups), item, outputs, initials)
         self.groups.append(group)
         self._connect(group, outputs, loads, sources)
 
@@ -230,26 +229,27 @@ class _Merger:
             for reader in self.readers.get(slot, ())[-4:]:
                 found.setdefault(reader.identity, reader)
         ordered = sorted(found.values(), key=lambda group: (group.identity not in sources, -group.identity))
-        return [group for group in ordered if merging.is_mergeable(group.kernel)]
+        return [group for group in ordered if merging.is_mergeable(group.item.kernel)]
 
     def _merge(
-        self, group: Group, kernel: Any, outputs: tuple[int, ...], loads: AbstractSet[int], sources: dict[int, Group]
+        self, group: Group, item: Placed, outputs: tuple[int, ...], loads: AbstractSet[int], sources: dict[int, Group]
     ) -> bool:
         bit = 1 << group.identity
         if any(each is not group and each.ancestors & bit for each in sources.values()):
             return False
         bound = (group.slots | loads | set(outputs)) - {s for s in group.outputs if s not in self.wanted}
         # Rows that only share what they read leave bindings for what follows from them: that saves more.
-        apart = group.identity not in sources and isinstance(kernel, RowProgram)
+        apart = group.identity not in sources and isinstance(item.kernel, RowProgram)
         # Where they would wait for something, all that the group reads would stay in memory until then.
         if apart and any(each.identity > group.identity for each in sources.values()):
             return False
         if bindings(bound, self.long) > self.limits.bindings - (ROOM if apart else 0):
             return False
-        merged = merging.merged(kernel, outputs, group.kernel, group.outputs, group.identity in sources)
-        if merged is None or not self.limits.fits(merged[0]):
+        merged = merging.merged(item, group.item, group.outputs, group.identity in sources)
+        if merged is None or not self.limits.fits(merged.kernel):
             return False
-        group.kernel, group.outputs = merged
+        group.item = merged
+        group.outputs += outputs
         group.initials = group.initials + (None,) * len(outputs)
         before = group.ancestors
         self._connect(group, outputs, loads, sources)
@@ -277,7 +277,7 @@ class _Merger:
         """Return the groups with the stores nobody reads removed."""
         wanted = set(alive)
         for group in self.groups:
-            wanted |= bound_slots(group.kernel)
+            wanted.update(group.item.slots)
             wanted.update(slot for slot in group.initials if slot is not None)
         for group in self.groups:
             _drop_unread(group, wanted)
@@ -287,7 +287,7 @@ class _Merger:
         """Return the groups without those whose value the contractions that read it compute themselves."""
         readers: dict[int, list[Group]] = {}
         for group in (each for each in self.groups if each.outputs):
-            for slot in {*bound_slots(group.kernel), *(each for each in group.initials if each is not None)}:
+            for slot in {*group.item.slots, *(each for each in group.initials if each is not None)}:
                 readers.setdefault(slot, []).append(group)
         return [
             group
@@ -298,21 +298,23 @@ class _Merger:
     def _put_into(self, group: Group, readers: dict[int, list[Group]]) -> bool:
         """Have all contractions that read a group's value compute it, if all of them can; return whether they do."""
         (slot,) = group.outputs
-        mine, known = bound_slots(group.kernel), readers.get(slot, [])
+        mine, known = group.item.bound(), readers.get(slot, [])
         if REPORTS in mine or group.initials != (None,) or len(known) > MOST_PREPARING:
             return False
-        kernels = [prepared(each.kernel, slot, group.kernel) for each in known]
-        for each, kernel in zip(known, kernels, strict=True):
-            if kernel is None or not self.limits.fits(kernel) or not self.limits.gains(kernel):
+        items: list[Placed] = []
+        for each in known:
+            item = prepared(each.item, slot, group.item)
+            if item is None or not self.limits.fits(item.kernel) or not self.limits.gains(item.kernel):
                 return False
-            if bindings(bound_slots(kernel) | set(each.outputs), self.long) > self.limits.bindings:
+            if bindings(item.bound() | set(each.outputs), self.long) > self.limits.bindings:
                 return False
+            items.append(item)
         bit = 1 << group.identity
         for each in self.groups:
             if each.ancestors & bit:
                 each.ancestors = each.ancestors & ~bit | group.ancestors
-        for each, kernel in zip(known, kernels, strict=True):
-            each.kernel = kernel
+        for each, item in zip(known, items, strict=True):
+            each.item = item
             each.slots |= mine
             for other in mine:
                 readers.setdefault(other, []).append(each)
@@ -320,7 +322,7 @@ class _Merger:
 
 
 def _drop_unread(group: Group, wanted: set[int]) -> None:
-    kernel = group.kernel
+    kernel = group.item.kernel
     kept = [index for index, slot in enumerate(group.outputs) if slot in wanted]
     if len(kept) == len(group.outputs) or not hasattr(kernel, "stores"):
         return
@@ -331,7 +333,7 @@ def _drop_unread(group: Group, wanted: set[int]) -> None:
             changes[field] = tuple(
                 each.replace(output=number[each.output]) for each in getattr(kernel, field) if each.output in number
             )
-    group.kernel = kernel.replace(**changes)
+    group.item = group.item.changed(kernel.replace(**changes))
     group.outputs = tuple(group.outputs[index] for index in kept)
     group.initials = tuple(group.initials[index] for index in kept)
 
@@ -353,21 +355,6 @@ def _ordered(groups: list[Group]) -> list[Group]:
             raise RuntimeError("the schedule has a cycle; this is a defect of the scheduler")
         remaining = waiting
     return [group for group in result if group.outputs]
-
-
-@schedule_cache
-def in_graph_slots(kernel: Any, operands: tuple[int, ...], start: int) -> Any:
-    """Return a recorded kernel with operand numbers replaced by graph slots, parameters by graph positions."""
-
-    def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression:
-        if node.step == "load":
-            slot, offset, strides = node.payload
-            return make("load", (), (operands[slot], offset, strides), node.dtype)
-        if node.step == "load_at":
-            return make("load_at", arguments, operands[node.payload], node.dtype)
-        return make("parameter", (), node.payload + start, node.dtype)
-
-    return kernel.map_expressions(lambda root: rewrite(root, replace, NUMBERED))
 
 
 def _is_definition(kernel: Kernel, numel: int) -> bool:

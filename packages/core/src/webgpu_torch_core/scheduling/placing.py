@@ -1,0 +1,134 @@
+"""Kernels apart from where they stand in a graph, so that what repeats in it is worked on once.
+
+In a kernel that is being merged, loads and parameters have numbers from zero; beside it stands which slots and parameters of the
+graph these are. The steps of scheduling are remembered by kernels alone: the second of two equal layers takes what was found for
+the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from ..ir.expression import Expression, make, rewrite, topological
+from ..ir.kernels import Kernel
+from .domain import schedule_cache
+
+#: stands for the buffer of reports among the slots that a kernel binds
+REPORTS = -1
+#: steps that name an operand or a parameter by its number
+NUMBERED = frozenset(("load", "load_at", "parameter"))
+Numbers = tuple[int, ...]
+_Entry = TypeVar("_Entry")
+#: a kernel whose numbers have no gaps, and which slots and parameters of a table these are
+Compact = tuple[Any, Numbers, Numbers]
+
+
+class Placed(NamedTuple):
+    """A kernel, and the graph's slots and parameters by the kernel's numbers, each of which it loads."""
+
+    kernel: Any
+    slots: Numbers
+    parameters: Numbers
+
+    def bound(self) -> set[int]:
+        """Return the slots that the kernel loads, and :data:`REPORTS` where it reports."""
+        return {*self.slots, REPORTS} if REPORTS in bound_slots(self.kernel) else set(self.slots)
+
+    def changed(self, kernel: Any) -> Placed:
+        """Return another kernel with the same numbers in its place, which need not load all of them."""
+        kernel, slots, parameters = compact(kernel)
+        return Placed(kernel, taken(self.slots, slots), taken(self.parameters, parameters))
+
+
+def placed(kernel: Any, operands: Numbers, start: int) -> Placed:
+    """Return a recorded kernel where it stands: ``operands`` are slots, ``start`` is the place of its first parameter."""
+    slots, (numbers,) = united(operands)
+    kernel, live, parameters = _recorded(kernel, numbers)
+    return Placed(kernel, taken(slots, live), tuple([start + each for each in parameters]))
+
+
+@schedule_cache
+def _recorded(kernel: Any, numbers: Numbers) -> Compact:
+    return compact(renumbered(kernel, numbers, range(len(kernel.parameters))))
+
+
+def united(*tables: Sequence[int]) -> tuple[Numbers, list[Numbers]]:
+    """Return all that stands in tables, each once, and where what stands in each is among these."""
+    places: dict[int, int] = {}
+    numbers = [tuple([places.setdefault(each, len(places)) for each in table]) for table in tables]
+    return tuple(places), numbers
+
+
+def taken(table: Sequence[_Entry], numbers: Iterable[int]) -> tuple[_Entry, ...]:
+    """Return some entries of a table."""
+    return tuple([table[each] for each in numbers])
+
+
+@schedule_cache
+def compact(kernel: Any) -> Compact:
+    """Return the kernel with numbers that have no gaps, and the numbers that it had before."""
+    slots, parameters = sorted(bound_slots(kernel) - {REPORTS}), sorted(_bound_parameters(kernel))
+    new = [{old: number for number, old in enumerate(each)} for each in (slots, parameters)]
+    return renumbered(kernel, *new), tuple(slots), tuple(parameters)
+
+
+def renumbered(kernel: Any, slots: Any, parameters: Any) -> Any:
+    """Return the kernel with other numbers, given by its own."""
+    changed = any(slots[each] != each for each in bound_slots(kernel) if each != REPORTS)
+    if not changed and all(parameters[each] == each for each in _bound_parameters(kernel)):
+        return kernel
+    return kernel.map_expressions(renumbering(slots, parameters))
+
+
+def renumbering(slots: Any, parameters: Any) -> Callable[[Expression], Expression]:
+    """Return what gives an expression's loads and parameters other numbers."""
+
+    def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression:
+        if node.step == "load":
+            slot, offset, strides = node.payload
+            return make("load", (), (slots[slot], offset, strides), node.dtype)
+        if node.step == "load_at":
+            return make("load_at", arguments, slots[node.payload], node.dtype)
+        return make("parameter", (), parameters[node.payload], node.dtype)
+
+    return lambda root: rewrite(root, replace, NUMBERED)
+
+
+@schedule_cache
+def bound_slots(kernel: Kernel) -> frozenset[int]:
+    """Return the slots a kernel loads, and :data:`REPORTS` where it reports."""
+    return frozenset().union(*map(loaded_slots, kernel.expressions()))
+
+
+@schedule_cache
+def loaded_slots(root: Expression) -> frozenset[int]:
+    """Return the slots an expression loads, and :data:`REPORTS` where it reports."""
+    nodes = topological(root)
+    strided = [node.payload[0] for node in nodes if node.step == "load"]
+    reports = [REPORTS for node in nodes if node.step == "checked"]
+    return frozenset(strided + [node.payload for node in nodes if node.step == "load_at"] + reports)
+
+
+@schedule_cache
+def _bound_parameters(kernel: Kernel) -> frozenset[int]:
+    """Return the parameters a kernel takes."""
+    nodes = topological(*kernel.expressions())
+    return frozenset([node.payload for node in nodes if node.step == "parameter"])
+
+
+__all__ = [
+    "NUMBERED",
+    "REPORTS",
+    "Compact",
+    "Numbers",
+    "Placed",
+    "bound_slots",
+    "compact",
+    "loaded_slots",
+    "placed",
+    "renumbered",
+    "renumbering",
+    "taken",
+    "united",
+]
