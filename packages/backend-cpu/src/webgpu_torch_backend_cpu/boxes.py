@@ -30,6 +30,11 @@ LEAST_ROW = 8
 
 _LARGEST = {int32: (1 << 31) - 1, int64: (1 << 63) - 1}
 _TESTS = ("less", "less_equal", "equal", "not_equal")
+#: steps that what is known of their arguments may decide
+_DECIDED = frozenset((
+    *_TESTS, "minimum", "maximum", "floor_divide", "remainder", "bitwise_and", "bitwise_or", "bitwise_not", "coordinate", "select",
+    "cast", "load_at",
+))  # fmt: skip
 
 
 class Piece(NamedTuple):
@@ -189,13 +194,13 @@ class _Facts:
 
     def note(self, node: Expression) -> None:
         """Remember what an expression is; its arguments must have been noted."""
-        if node in self.known:
+        largest = _LARGEST.get(node.dtype)
+        if largest is None or node in self.known:
             return
         self.known.add(node)
-        found = self._affine(node) if node.dtype in _LARGEST else None
+        found = self._affine(node)
         if found is not None:
             low, high = found.extremes(self.shape)
-            largest = _LARGEST[node.dtype]
             # What overflows wraps, and is no such sum.
             if -largest <= low and high <= largest:
                 self.affine[node] = found
@@ -222,7 +227,7 @@ class _Facts:
         return None
 
     def _replace(self, node: Expression, arguments: tuple[Expression, ...]) -> Expression:
-        result = self._decided(node, arguments)
+        result = self._decided(node, arguments) if node.step in _DECIDED else None
         if result is None:
             result = make(node.step, arguments, node.payload, node.dtype) if arguments else node
         self.note(result)

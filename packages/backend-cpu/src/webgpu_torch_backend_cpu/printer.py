@@ -175,7 +175,7 @@ class Printer:
 
 def printable(root: Expression) -> Expression:
     """Return an expression in steps for which NumPy has a quicker one."""
-    return rewrite(root, _quicker)
+    return rewrite(root, _quicker, ("minimum", "not_equal"))
 
 
 def _quicker(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:

@@ -18,7 +18,18 @@ from ..ir.records import Record
 from ..ir.reindexing import Terms, reindex
 from .domain import groups, schedule_cache, split_dimensions
 from .limits import Limits, kernel_length
-from .placing import Compact, Numbers, Placed, bound_slots, compact, loaded_slots, renumbering, taken, united
+from .placing import (
+    Compact,
+    Numbers,
+    Placed,
+    bound_slots,
+    compact,
+    loaded_slots,
+    renumbered,
+    renumbering,
+    taken,
+    united,
+)
 
 
 class Definition(Record):
@@ -107,11 +118,14 @@ class Inliner:
         ]
         if not known:
             return item
-        slots, slot_numbers = united(item.slots, *[each.slots for _, _, each in known])
-        parameters, parameter_numbers = united(item.parameters, *[each.parameters for _, _, each in known])
-        found = zip([each[:2] for each in known], slot_numbers[1:], parameter_numbers[1:], strict=True)
-        kernel, *live = _expanded(item.kernel, tuple(found), self.limits, long_numbers(slots, self.long))
-        return Placed(kernel, taken(slots, live[0]), taken(parameters, live[1]))
+        rest = [slot for slot in item.slots if slot not in self.definitions]
+        # What is replaced has the last numbers: those that are left have no gaps.
+        slots, (_, *slot_numbers, own) = united(rest, *[each.slots for _, _, each in known], item.slots)
+        parameters, (numbers, *parameter_numbers) = united(item.parameters, *[each.parameters for _, _, each in known])
+        found = zip([(own[number], each) for number, each, _ in known], slot_numbers, parameter_numbers, strict=True)
+        long = long_numbers(slots, self.long)
+        expanded = _expanded(item.kernel, (own, numbers), tuple(found), self.limits, long)
+        return Placed(expanded[0], taken(slots, expanded[1]), taken(parameters, expanded[2])) if expanded else item
 
     def define(self, slot: int, item: Placed) -> None:
         """Make the expression that a kernel stores into a slot available to later kernels."""
@@ -127,18 +141,23 @@ class Inliner:
 @schedule_cache
 def _expanded(
     kernel: Any,
+    numbers: tuple[Numbers, Numbers],
     known: tuple[tuple[tuple[int, Definition], Numbers, Numbers], ...],
     limits: Limits,
     long: tuple[tuple[int, int], ...],
-) -> Compact:
-    """Return the kernel with loads inlined whose definitions are known, each with what its numbers are among the kernel's."""
+) -> Compact | None:
+    """Return the kernel with loads inlined whose definitions are known, None where none is.
+
+    ``numbers``, and those beside each definition, are their slots and parameters among those of all.
+    """
+    given = kernel = renumbered(kernel, *numbers)
     definitions = {
-        number: definition.replace(value=renumbering(*numbers)(definition.value))
-        for (number, definition), *numbers in known
+        number: definition.replace(value=renumbering(*new)(definition.value)) for (number, definition), *new in known
     }
     for _ in range(64):
         try:
-            return compact(_inlined(kernel, definitions, limits, dict(long)))
+            found = _inlined(kernel, definitions, limits, dict(long))
+            return None if found == given else compact(found)
         except NeedsSplit as split:
             kernel = split_dimensions(kernel, {split.dimension: split.factors})
     return compact(kernel)

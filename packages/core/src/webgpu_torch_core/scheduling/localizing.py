@@ -45,9 +45,10 @@ def localize(group: Any, slots: list[Any], collapses: bool = True) -> Finished:
     """
     item = group.item
     kernel, numbers, parameters, in_place = _localized(
-        collapse(item.kernel) if collapses else item.kernel,
+        item.kernel,
         tuple([Output(slots[slot].dtype, slots[slot].numel, None) for slot in group.outputs]),
         tuple([Operand(slots[slot].dtype, slots[slot].numel) for slot in item.slots]),
+        collapses,
     )
     operands = list(taken(item.slots, numbers))
     finished = Finished(kernel, operands, group.outputs, taken(item.parameters, parameters))
@@ -58,9 +59,10 @@ def localize(group: Any, slots: list[Any], collapses: bool = True) -> Finished:
 
 @schedule_cache
 def _localized(
-    kernel: Any, outputs: tuple[Output, ...], operands: tuple[Operand, ...]
+    kernel: Any, outputs: tuple[Output, ...], operands: tuple[Operand, ...], collapses: bool
 ) -> tuple[Any, Numbers, Numbers, list[list[int]]]:
     """Return a kernel with numbers by first use, the operands and parameters that it loads, and what outputs may overwrite."""
+    kernel = collapse(kernel) if collapses else kernel
     nodes = topological(*kernel.expressions())
     loaded = [
         node.payload[0] if node.step == "load" else node.payload for node in nodes if node.step in ("load", "load_at")

@@ -68,15 +68,17 @@ def taken(table: Sequence[_Entry], numbers: Iterable[int]) -> tuple[_Entry, ...]
 @schedule_cache
 def compact(kernel: Any) -> Compact:
     """Return the kernel with numbers that have no gaps, and the numbers that it had before."""
-    slots, parameters = sorted(bound_slots(kernel) - {REPORTS}), sorted(_bound_parameters(kernel))
+    bound, taking = _bound(kernel)
+    slots, parameters = sorted(bound - {REPORTS}), sorted(taking)
     new = [{old: number for number, old in enumerate(each)} for each in (slots, parameters)]
     return renumbered(kernel, *new), tuple(slots), tuple(parameters)
 
 
 def renumbered(kernel: Any, slots: Any, parameters: Any) -> Any:
     """Return the kernel with other numbers, given by its own."""
-    changed = any(slots[each] != each for each in bound_slots(kernel) if each != REPORTS)
-    if not changed and all(parameters[each] == each for each in _bound_parameters(kernel)):
+    bound, taking = _bound(kernel)
+    changed = [each for each in bound if each != REPORTS and slots[each] != each]
+    if not changed and not [each for each in taking if parameters[each] != each]:
         return kernel
     return kernel.map_expressions(renumbering(slots, parameters))
 
@@ -95,26 +97,43 @@ def renumbering(slots: Any, parameters: Any) -> Callable[[Expression], Expressio
     return lambda root: rewrite(root, replace, NUMBERED)
 
 
-@schedule_cache
 def bound_slots(kernel: Kernel) -> frozenset[int]:
     """Return the slots a kernel loads, and :data:`REPORTS` where it reports."""
-    return frozenset().union(*map(loaded_slots, kernel.expressions()))
+    return _bound(kernel)[0]
 
 
-@schedule_cache
 def loaded_slots(root: Expression) -> frozenset[int]:
     """Return the slots an expression loads, and :data:`REPORTS` where it reports."""
-    nodes = topological(root)
-    strided = [node.payload[0] for node in nodes if node.step == "load"]
-    reports = [REPORTS for node in nodes if node.step == "checked"]
-    return frozenset(strided + [node.payload for node in nodes if node.step == "load_at"] + reports)
+    return _named(root)[0]
 
 
 @schedule_cache
-def _bound_parameters(kernel: Kernel) -> frozenset[int]:
-    """Return the parameters a kernel takes."""
-    nodes = topological(*kernel.expressions())
-    return frozenset([node.payload for node in nodes if node.step == "parameter"])
+def _bound(kernel: Kernel) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the slots a kernel binds and the parameters it takes."""
+    found = [_named(root) for root in kernel.expressions()]
+    return (
+        found[0]
+        if len(found) == 1
+        else (frozenset().union(*[a for a, _ in found]), frozenset().union(*[b for _, b in found]))
+    )
+
+
+@schedule_cache
+def _named(root: Expression) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the slots an expression binds and the parameters it takes."""
+    slots: set[int] = set()
+    parameters: set[int] = set()
+    for node in topological(root):
+        step = node.step
+        if step == "load":
+            slots.add(node.payload[0])
+        elif step == "load_at":
+            slots.add(node.payload)
+        elif step == "parameter":
+            parameters.add(node.payload)
+        elif step == "checked":
+            slots.add(REPORTS)
+    return frozenset(slots), frozenset(parameters)
 
 
 __all__ = [
