@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy
 import webgpu_torch_core as torch
-from webgpu_torch_backend_cpu.device import Pool
+from webgpu_torch_backend_cpu import pool as pools
+from webgpu_torch_backend_cpu.pool import LINE, Pool
 from webgpu_torch_core.record.devices import canonical_device, engine_for, synchronize
 
 
@@ -52,3 +53,30 @@ def test_the_pool_is_bounded() -> None:
         pool.give(numpy.empty((1 << 18) + number, numpy.uint8))
     assert pool.nbytes <= pool.LIMIT
     assert pool.take((1 << 18) + 7).nbytes == (1 << 18) + 7
+
+
+def test_large_arrays_begin_with_a_line_of_the_cache() -> None:
+    for count in (5000, 100_001):
+        arrays = [(torch.ones(count) + number).numpy() for number in range(4)]
+        assert all(each.ctypes.data % LINE == 0 for each in arrays)
+
+
+def test_views_of_a_part_keep_memory_from_being_used_again() -> None:
+    array = (torch.ones(100_000) * 3).numpy()[5:9][::2]
+    later = [(torch.zeros(100_000) + number).numpy() for number in range(4)]
+    assert numpy.all(array == 3)
+    assert [each[7] for each in later] == [0, 1, 2, 3]
+
+
+def test_memory_of_registers_is_had_by_one_at_a_time() -> None:
+    first, second = pools.take_registers(1000), pools.take_registers(1000)
+    assert not numpy.shares_memory(first, second)
+    pools.give_registers(first)
+    assert pools.take_registers(first.nbytes) is first
+    pools.give_registers(first)
+    larger = pools.take_registers(first.nbytes + 1)
+    assert larger.nbytes > first.nbytes
+    for each in (larger, second) * 5:
+        pools.give_registers(each)
+    assert len(pools._registers) <= pools._MOST_KEPT
+    pools._registers.clear()

@@ -7,12 +7,22 @@ import torch
 import webgpu_torch as ours
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from webgpu_torch_backend_cpu.memory import Step, write_over
+from webgpu_torch_backend_cpu.memory import Registers, Step, write_over
 from webgpu_torch_core.ir.dtypes import float32, float64, int32
 
 UNARY = ("relu", "abs", "neg", "exp", "tanh", "floor", "erf", "sigmoid", "sqrt", "round")
 BINARY = ("add", "sub", "mul", "maximum", "minimum", "div")
-SHAPES = [(5000,), (3, 2500), (2, 3, 4000), (2, 1, 40_000), (70_001,), (3, 5, 41, 130), (1, 2, 3, 33_000)]
+SHAPES = [
+    (5000,),
+    (3, 2500),
+    (2, 3, 4000),
+    (2, 1, 40_000),
+    (70_001,),
+    (3, 5, 41, 130),
+    (1, 2, 3, 33_000),
+    (3, 90_001),
+    (300, 333),
+]
 
 
 @st.composite
@@ -72,3 +82,27 @@ def test_what_may_be_written_over() -> None:
     assert lines[1] == "t1 = t0 * p0", "a view of an operand is never written over"
     assert lines[2] == "t2 = n.add(t1, p1, out=t1)"
     assert lines[4:7] == ["t4 = t0 + t0", "t5 = n.exp(t4)", "t6 = n.subtract(t4, t5, out=t4)"]
+
+
+def test_steps_share_registers() -> None:
+    lines = [
+        "for start in range(0, 9, 3):", "    t0 = v0[block]", "    t1 = t0 * p0", "    t2 = t0 * t0", "    t3 = t1 + t2", "    t4 = n.sign(t3)",
+        "    t5 = t0 - t0", "    t6 = t0 / t0", "    v1[block] = t6", "    t7 = t5 + t4",
+    ]  # fmt: skip
+    turned = Step(float32, "n.divide(t0, t0", ("t0", "t0"))
+    steps = {
+        "t1": Step(float32, "n.multiply(t0, p0", ("t0", "p0"), True), "t2": Step(float32, "n.multiply(t0, t0", ("t0", "t0"), True),
+        "t3": Step(float32, "n.add(t1, t2", ("t1", "t2"), True), "t4": Step(float32, None, ("t3",), True),
+        "t5": Step(float32, "n.subtract(t0, t0", ("t0", "t0"), True), "t6": turned,
+        "t7": Step(float32, "n.add(t5, t4", ("t5", "t4"), True),
+    }  # fmt: skip
+    registers = Registers(4)
+    write_over(lines, steps, registers)
+    assert lines[2].endswith("t1 = n.multiply(t0, p0, out=s4)") and lines[3].endswith("t2 = n.multiply(t0, t0, out=s5)")
+    assert lines[4].endswith("t3 = n.add(t1, t2, out=t1)"), "an operand that nothing reads any more gives its memory"
+    assert lines[6].endswith("t5 = n.subtract(t0, t0, out=s4)"), (
+        "what nothing reads any more is free, that given back last first"
+    )
+    assert lines[7].endswith("t6 = t0 / t0"), "what lies in another order keeps it"
+    assert lines[9].endswith("t7 = n.add(t5, t4, out=t5)")
+    assert registers.kinds == [float32, float32]

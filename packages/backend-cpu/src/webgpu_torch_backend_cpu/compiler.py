@@ -13,7 +13,7 @@ from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Sca
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import standard_name
 
-from . import boxes, gathers, reductions, runtime, scattering, windows
+from . import boxes, gathers, pool, reductions, runtime, scattering, windows
 from .ordered_writers import ScanWriter, ScatterWriter, SortWriter
 from .printer import TYPES
 from .writer import BLOCK_ELEMENTS, Writer, subscript
@@ -23,7 +23,7 @@ LONG_ROW = 1 << 17
 
 #: what the source of kernels names: ``array`` makes a view, of a type that has its name with a line behind it
 _SCOPE = {
-    "n": np, "r": runtime, "w": windows, "reductions": reductions, "scattering": scattering, "gathers": gathers, "array": np.ndarray,
+    "n": np, "r": runtime, "w": windows, "reductions": reductions, "scattering": scattering, "gathers": gathers, "pool": pool, "array": np.ndarray,
     **{f"{name}_": np.dtype(name) for name in set(TYPES.values())},
 }  # fmt: skip
 _numbers = itertools.count()
@@ -81,8 +81,12 @@ class PointwiseWriter(Writer):
                 stores = tuple(each.replace(value=gathers.with_gathered_sums(each.value)) for each in stores)
             # Rows that are read at computed positions lie the closer together the fewer they are.
             reads = any(node.step == "load_rows" for each in stores for node in topological(each.value))
+            first = len(self.body)
             block, indent = self.loop(shape, order, BLOCK_ELEMENTS // 4 if reads else BLOCK_ELEMENTS)
-            self.stores(stores, self.printer(shape, block), shape, block, indent)
+            printer = self.printer(shape, block)
+            printer.order = order
+            self.stores(stores, printer, shape, block, indent)
+            self.use_registers(first, shape, block, order)
 
 
 _REDUCTIONS = {

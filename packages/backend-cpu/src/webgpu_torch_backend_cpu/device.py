@@ -6,7 +6,6 @@ import contextvars
 import sys
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
@@ -22,53 +21,12 @@ from webgpu_torch_core.record.runs import Run, picker
 from . import random, threads
 from .compiler import may_have_written, source_of
 from .jit.adaptive import compiled, description
+from .pool import Pool
 from .printer import TYPES
 
 #: a kernel and what picks its operands, outputs and parameters; or None, the source and the target of a copy and its bytes
 Entry = tuple[Any, Any, Any, Any]
 _array_of = attrgetter("array")
-
-
-class Pool:
-    """Arrays kept for the next allocation of their size: mapping fresh pages costs more than most kernels."""
-
-    #: smaller arrays are left to the allocator, which does not unmap them
-    SMALLEST = 1 << 16
-    #: bytes kept at most; beyond it the sizes unused for longest go first
-    LIMIT = 1 << 28
-
-    def __init__(self) -> None:
-        self.nbytes = 0
-        self._free: OrderedDict[int, list[Any]] = OrderedDict()
-
-    def take(self, nbytes: int) -> Any:
-        """Return an array of ``nbytes`` uninitialised bytes."""
-        if nbytes < self.SMALLEST:
-            return np.empty(nbytes, np.uint8)
-        try:
-            # One atomic step takes the array: threads and the garbage collector may be here too.
-            array = self._free[nbytes].pop()
-            self._free.move_to_end(nbytes)
-        except (KeyError, IndexError):
-            return np.empty(nbytes, np.uint8)
-        self.nbytes -= nbytes
-        return array
-
-    def give(self, array: Any) -> None:
-        """Keep an array that nobody refers to any more."""
-        nbytes = array.nbytes
-        if nbytes < self.SMALLEST or nbytes > self.LIMIT:
-            return
-        self._free.setdefault(nbytes, []).append(array)
-        self.nbytes += nbytes
-        while self.nbytes > self.LIMIT and self._free:
-            size, arrays = self._free.popitem(last=False)
-            self.nbytes -= size * len(arrays)
-
-    def clear(self) -> None:
-        """Free everything kept."""
-        self._free.clear()
-        self.nbytes = 0
 
 
 class Buffer:
@@ -83,14 +41,17 @@ class Buffer:
         device.allocated += nbytes
         device.buffers += 1
 
-    def __del__(self, references: Any = sys.getrefcount, smallest: int = Pool.SMALLEST) -> None:
+    def __del__(
+        self, references: Any = sys.getrefcount, smallest: int = Pool.SMALLEST, owner: Any = np.ndarray
+    ) -> None:
         # (These are bound here because at the interpreter's end this module's names are gone before the last tensors.)
         device, nbytes = self.device, self.nbytes
         device.allocated -= nbytes
         device.buffers -= 1
-        # Two references are this buffer's and the call's: no NumPy view of the user's shares the memory.
-        if nbytes >= smallest and self.array.base is None and references(self.array) == 2:
-            device.pool.give(self.array)
+        # Two references are this buffer's, or the array's to its memory, and the call's: no NumPy view of the user's shares it.
+        if nbytes >= smallest and type(self.array.base) is owner:
+            if references(self.array) == 2 and references(self.array.base) == 2:
+                device.pool.give(self.array)
 
 
 class CpuDevice(Device):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float32, float64, int32, int64
-from webgpu_torch_core.ir.expression import Expression, make, rewrite, topological
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float32, int32, int64
+from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 
 from .choices import MANY
 from .memory import Step
+from .quicker import NUMBERS, quicker
 
 #: NumPy's name of each element type's storage (bfloat16 is kept as its bits)
 TYPES = {
@@ -49,7 +52,6 @@ FUNCTIONS = {
     "less_equal": "less_equal", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor",
 }  # fmt: skip
 
-_NUMBERS = ("constant", "parameter")
 #: types of whose extrema NumPy has vector instructions for two arrays only
 _LINED = ("float32", "float64", "int32", "int64")
 
@@ -66,6 +68,9 @@ class Printer:
     def __init__(self, leaf: Any, number: Any, wide: bool = False, domain: Shape = ()) -> None:
         self.leaf = leaf
         self.domain = domain
+        #: the dimensions from the one along which results lie farthest apart, if that is known, and values that lie otherwise
+        self.order: Sequence[int] | None = None
+        self.turned: set[str] = set()
         #: the dimensions along which the values with these names vary at least
         self.axes: dict[str, frozenset[int]] = {}
         self.steps: dict[str, Step] = {}
@@ -80,7 +85,7 @@ class Printer:
 
     def value(self, root: Expression) -> str:
         """Return the name of a variable holding an expression's value."""
-        root = printable(root)
+        root = self.printable(root)
         if self.wide:
             return self._spelled(root, self.names)
         for node in topological(root):
@@ -90,7 +95,11 @@ class Printer:
 
     def position(self, root: Expression) -> str:
         """Return the name of a variable holding the number of an element."""
-        return self._spelled(printable(root), self.positions) if self.wide else self.value(root)
+        return self._spelled(self.printable(root), self.positions) if self.wide else self.value(root)
+
+    def printable(self, root: Expression) -> Expression:
+        """Return an expression in steps for which NumPy has quicker ones."""
+        return quicker(root, number_of_elements(self.domain) >= MANY)
 
     def _spelled(self, node: Expression, names: dict[Expression, str]) -> str:
         """Return a node's name among values, or among positions, in which integers have 64 bits."""
@@ -119,22 +128,42 @@ class Printer:
             source = self.leaf(node, ", ".join(arguments))
         else:
             source = self.leaf(node, None)
-        if source.isidentifier():
-            self.axes[source] = self._varies(node, arguments)
-            return source
-        name = f"t{next(self.number)}"
-        self.lines.append(f"{name} = {source}")
+        name = source
+        if not source.isidentifier():
+            name = f"t{next(self.number)}"
+            self.lines.append(f"{name} = {source}")
         self.axes[name] = self._varies(node, arguments)
-        if step in STEPS and step != "select" and self._is_whole(self.axes[name]):
-            call = f"n.{FUNCTIONS[step]}({', '.join(self.arguments(node, arguments))}" if step in FUNCTIONS else None
-            self.steps[name] = Step(kind, call, tuple(arguments))
+        if not self._in_order(node, arguments):
+            self.turned.add(name)
+        if (
+            name is not source
+            and (step == "cast" or (step in STEPS and step != "select"))
+            and self._is_whole(self.axes[name])
+        ):
+            call = self._call(step, self.arguments(node, arguments))
+            self.steps[name] = Step(kind, call, tuple(arguments), name not in self.turned)
         return name
+
+    def _call(self, step: str, arguments: list[str]) -> str | None:
+        """Return the source, without its end, of the call that computes a step and can write where it is told."""
+        function = f"n.{FUNCTIONS[step]}" if step in FUNCTIONS else "r.clip" if step == "clip" else None
+        return function and f"{function}({', '.join(arguments)}"
+
+    def _in_order(self, node: Expression, arguments: list[str]) -> bool:
+        """Return whether a value's elements lie in memory in the order of the results."""
+        if self.order is None or any(each in self.turned for each in arguments):
+            return False
+        if node.step != "load":
+            return node.step in STEPS or node.step in ("cast", "coordinate")
+        strides = node.payload[-1]
+        steps = [strides[axis] for axis in self.order if self.domain[axis] > 1 and strides[axis]]
+        return all(one >= other > 0 for one, other in itertools.pairwise([*steps, 1]))
 
     def arguments(self, node: Expression, names: list[str]) -> list[str]:
         """Return the operands of a step as its function takes them."""
         if node.step in ("maximum", "minimum") and node.dtype.name in _LINED:
             for place, other in ((0, 1), (1, 0)):
-                if node.arguments[place].step in _NUMBERS and self._is_whole(self.axes.get(names[other], frozenset())):
+                if node.arguments[place].step in NUMBERS and self._is_whole(self.axes.get(names[other], frozenset())):
                     names = list(names)
                     names[place] = f"r.repeated({names[place]}, {names[other]})"
         return names
@@ -171,24 +200,6 @@ class Printer:
             with numpy.errstate(all="ignore"):
                 self.constants[name] = numpy.dtype(TYPES[kind.name]).type(value)
         return name
-
-
-def printable(root: Expression) -> Expression:
-    """Return an expression in steps for which NumPy has a quicker one."""
-    return rewrite(root, _quicker, ("minimum", "not_equal"))
-
-
-def _quicker(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
-    """Return the test of which another step asks whether it is not 0 as a number, and both bounds of a number as one step."""
-    if node.step == "minimum" and node.dtype in (float32, float64):
-        most, inner = arguments if arguments[0].step in _NUMBERS else arguments[::-1]
-        if most.step in _NUMBERS and inner.step == "maximum":
-            least, value = inner.arguments if inner.arguments[0].step in _NUMBERS else inner.arguments[::-1]
-            return make("clip", (value, least, most), None, node.dtype) if least.step in _NUMBERS else None
-    if node.step != "not_equal" or arguments[0].step != "cast" or arguments[1].step != "constant":
-        return None
-    (test,) = arguments[0].arguments
-    return test if test.dtype is bool_ and not arguments[1].payload else None
 
 
 def convert(name: str, source: dtype, target: dtype) -> str:

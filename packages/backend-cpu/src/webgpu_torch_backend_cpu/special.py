@@ -45,7 +45,7 @@ _ERFC_S = (
 
 # atanh(erf(x)) / x of float32 numbers as a polynomial of x squared on [0, 4], beyond which the hyperbolic tangent rounds to 1. Fitted
 # to the least greatest relative error of erf, 9.5e-8, by iterated reweighting (C. Lawson, 1961).
-_ERF_ANGLE = tuple(map(np.float32, (
+ERF_ANGLE = tuple(map(np.float32, (
     1.41852112e-07, -5.66847383e-06, 8.76373176e-05, -6.19784637e-04, -1.91830824e-04, 1.02769056e-01, 1.12837927,
 )))  # fmt: skip
 _ONE, _THREE, _TINY = np.float32(1.0), np.float32(3.0), np.float32(2.0**-40)
@@ -95,11 +95,11 @@ def _erf_small(x: Array) -> Array:
 def _erf_single(x: Array) -> Array:
     """Return the error function of float32 numbers, within 4 units in the last place: NumPy has vector instructions for tanh."""
     square = x * x
-    angle = square * _ERF_ANGLE[0]
-    for each in _ERF_ANGLE[1:-1]:
+    angle = square * ERF_ANGLE[0]
+    for each in ERF_ANGLE[1:-1]:
         angle += each
         angle *= square
-    angle += _ERF_ANGLE[-1]
+    angle += ERF_ANGLE[-1]
     angle *= x
     return np.tanh(angle, out=angle)
 

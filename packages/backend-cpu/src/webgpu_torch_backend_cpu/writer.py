@@ -13,12 +13,16 @@ from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import Monoid
 
 from . import boxes
-from .memory import Step, write_over
-from .printer import CHOICES, FUNCTIONS, TYPES, Printer, printable
+from .memory import Registers, Step, write_over
+from .pool import LINE
+from .printer import CHOICES, FUNCTIONS, TYPES, Printer
 
 #: elements per block: a fused chain of float32 blocks this long stays in the second-level cache, and the allocator
 #: serves blocks this small from memory that is already mapped
 BLOCK_ELEMENTS = 1 << 15
+
+#: elements of a block from which on its steps write into registers: fewer are quicker to allocate
+LEAST_REGISTER = 1 << 13
 
 #: the slices that loops take of dimensions, by their names
 Block = dict[int, str]
@@ -42,6 +46,10 @@ class Writer:
         #: the steps of the body that may be written over an operand, by the names of their values
         self.steps: dict[str, Step] = {}
         self.number = itertools.count()
+        #: how far loops go at a time along dimensions, and the bytes that the registers of one piece take at most
+        self.lengths: dict[int, int] = {}
+        self.register_bytes = 0
+        self.registers = 0
         sizes = [each.numel for each in (*kernel.operands, *kernel.outputs)]
         self.wide = max([*sizes, kernel.elements()]) >= WIDE_ELEMENTS
         for index, kind in enumerate(kernel.parameters):
@@ -57,6 +65,9 @@ class Writer:
         """Return the source, the constants it names and, as ``first_store``, its first line that stores into an output."""
         self.write()
         write_over(self.body, self.steps)
+        if self.registers:
+            self.head.insert(0, f"memory = pool.take_registers({self.register_bytes})")
+            self.body.append("pool.give_registers(memory)")
         lines = [*self.functions, "def kernel(operands, outputs, parameters):"]
         lines += [f"    {line}" for line in self.head]
         self.constants["first_store"] = len(lines) + 1 + (self.first_store or 0)
@@ -163,7 +174,7 @@ class Writer:
     def _direct(self, store: Store, printer: Printer, domain: Shape, block: Block, indent: str) -> bool:
         """Write a store whose value NumPy can compute in its place; return whether it can."""
         kind = self.kernel.outputs[store.output].dtype
-        value = printable(store.value)
+        value = printer.printable(store.value)
         function = FUNCTIONS.get(value.step)
         if value.step in CHOICES and value.dtype is kind and kind is not bool_:
             function, more = f"r.{value.step}", CHOICES[value.step]
@@ -198,6 +209,36 @@ class Writer:
             name = self.view("outputs", each.output, kind, each.offset, each.strides, domain)
             self.store(f"{indent}{name}[{subscript(block) or '...'}] = {value}")
 
+    def use_registers(self, first: int, domain: Shape, block: Block, order: Sequence[int]) -> None:
+        """Have the steps since a line of the body, which are over a domain in an order, write into memory that is kept for them."""
+        lines, registers = self.body[first:], Registers(self.registers)
+        sizes = {axis: self.lengths[axis] if axis in block else size for axis, size in enumerate(domain)}
+        if number_of_elements(tuple(sizes.values())) < LEAST_REGISTER:
+            return
+        write_over(lines, self.steps, registers)
+        self.steps.clear()
+        # The last block may be shorter than the others.
+        short = {axis: name for axis, name in block.items() if domain[axis] % self.lengths[axis]}
+        start, views = 0, ""
+        for number, kind in enumerate(registers.kinds, self.registers):
+            strides, step = [0] * len(domain), kind.itemsize
+            for axis in reversed(order):
+                strides[axis] = step
+                step *= sizes[axis]
+            name = f"{'m' if short else 's'}{number}"
+            self.head.append(
+                f"{name} = array({tuple(sizes.values())}, {TYPES[kind.name]}_, memory, {start}, {tuple(strides)})"
+            )
+            taken = subscript({axis: f":{domain[axis]} - {name}.start" for axis, name in short.items()})
+            views += f"; s{number} = m{number}[{taken}]" if short else ""
+            start += -(-step // LINE) * LINE
+        if short:
+            within = next(number for number in reversed(range(len(lines))) if " = slice(" in lines[number])
+            lines[within] += views
+        self.body[first:] = lines
+        self.registers += len(registers.kinds)
+        self.register_bytes = max(self.register_bytes, start)
+
     def flush(self, printer: Printer, indent: str) -> None:
         """Move a printer's statements into the body."""
         self.body += [f"{indent}{line}" for line in printer.lines]
@@ -228,6 +269,7 @@ class Writer:
         Blocks are parts of the first of some dimensions, or, where one of its elements is longer than a block, parts of the next one.
         """
         inner, block, indent = number_of_elements(shape), {}, ""
+        self.lengths = {}
         axes = [axis for axis in axes if axis < len(shape) and shape[axis] > 1]
         if inner <= 2 * limit:
             return block, indent
@@ -237,6 +279,7 @@ class Writer:
             if step >= shape[axis]:
                 break
             block[axis] = variable.replace("start", "block")
+            self.lengths[axis] = step
             self.body.append(f"{indent}for {variable} in range(0, {shape[axis]}, {step}):")
             indent += "    "
             self.body.append(f"{indent}{block[axis]} = slice({variable}, {variable} + {step})")

@@ -1,0 +1,80 @@
+"""Memory that is kept for what needs as much of it next, and begins where a line of the cache does."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import numpy as np
+
+#: bytes of a line of the cache: NumPy's vectors are as long at most, and two lines are moved for each that lies across them
+LINE = 64
+
+
+def aligned(nbytes: int) -> np.ndarray:
+    """Return an array of ``nbytes`` uninitialised bytes, a view of memory that it alone has."""
+    memory = np.empty(nbytes + LINE, np.uint8)
+    start = -memory.__array_interface__["data"][0] % LINE
+    return memory[start : start + nbytes]
+
+
+#: memory for the registers of kernels, most of which run one at a time
+_registers: list[np.ndarray] = []
+_MOST_KEPT = 4
+
+
+def take_registers(nbytes: int) -> np.ndarray:
+    """Return memory of at least so many bytes for what a kernel computes on its way; nobody else has it until it is given back."""
+    try:
+        # One atomic step takes it: threads and the garbage collector may be here too.
+        memory = _registers.pop()
+    except IndexError:
+        return aligned(nbytes)
+    return memory if memory.nbytes >= nbytes else aligned(nbytes)
+
+
+def give_registers(memory: np.ndarray) -> None:
+    """Keep memory for the next kernel."""
+    if len(_registers) < _MOST_KEPT:
+        _registers.append(memory)
+
+
+class Pool:
+    """Arrays kept for the next allocation of their size: mapping fresh pages costs more than most kernels."""
+
+    #: smaller arrays are left to the allocator, which does not unmap them, and computing with them takes less time than calls do
+    SMALLEST = 1 << 14
+    #: bytes kept at most; beyond it the sizes unused for longest go first
+    LIMIT = 1 << 28
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self._free: OrderedDict[int, list[np.ndarray]] = OrderedDict()
+
+    def take(self, nbytes: int) -> np.ndarray:
+        """Return an array of ``nbytes`` uninitialised bytes."""
+        if nbytes < self.SMALLEST:
+            return np.empty(nbytes, np.uint8)
+        try:
+            # One atomic step takes the array: threads and the garbage collector may be here too.
+            array = self._free[nbytes].pop()
+            self._free.move_to_end(nbytes)
+        except (KeyError, IndexError):
+            return aligned(nbytes)
+        self.nbytes -= nbytes
+        return array
+
+    def give(self, array: np.ndarray) -> None:
+        """Keep an array that nobody refers to any more."""
+        nbytes = array.nbytes
+        if nbytes < self.SMALLEST or nbytes > self.LIMIT:
+            return
+        self._free.setdefault(nbytes, []).append(array)
+        self.nbytes += nbytes
+        while self.nbytes > self.LIMIT and self._free:
+            size, arrays = self._free.popitem(last=False)
+            self.nbytes -= size * len(arrays)
+
+    def clear(self) -> None:
+        """Free everything kept."""
+        self._free.clear()
+        self.nbytes = 0

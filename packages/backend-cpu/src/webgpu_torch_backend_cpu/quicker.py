@@ -1,0 +1,86 @@
+"""Expressions in steps for which NumPy has quicker ones."""
+
+from __future__ import annotations
+
+import math
+
+from webgpu_torch_core.ir.dtypes import bool_, float32, float64
+from webgpu_torch_core.ir.expression import Expression, constant, make, rewrite
+
+from .special import ERF_ANGLE
+
+NUMBERS = ("constant", "parameter")
+
+#: log2((1 - p) / p) / x of the share p of normal numbers below x, as A + B s + C / (s + D + E / (s + F)) of s = x x; D + E / (s + F)
+#: is given by its value less s + F. Fitted to the least greatest error of x p, 1.2e-7, by iterated reweighting (C. Lawson, 1961).
+_NORMAL = {
+    "A": -2.48898542 / math.log(2), "B": -0.0345131340 / math.log(2), "C": 9.21981304 / math.log(2), "D": -6.81815003, "E": 525.285020,
+    "F": 30.6462719,
+}  # fmt: skip
+
+
+def quicker(root: Expression, many: bool) -> Expression:
+    """Return an expression in quicker steps; of ``many`` elements calls of a function that would need new memory are written out."""
+    root = rewrite(root, _tests_and_bounds, ("minimum", "not_equal"))
+    return rewrite(rewrite(root, _normal_share, ("multiply",)), _error_function, ("erf",)) if many else root
+
+
+def _tests_and_bounds(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+    """Return the test of which another step asks whether it is not 0 as a number, and both bounds of a number as one step."""
+    if node.step == "minimum" and node.dtype in (float32, float64):
+        most, inner = arguments if arguments[0].step in NUMBERS else arguments[::-1]
+        if most.step in NUMBERS and inner.step == "maximum":
+            least, value = inner.arguments if inner.arguments[0].step in NUMBERS else inner.arguments[::-1]
+            return make("clip", (value, least, most), None, node.dtype) if least.step in NUMBERS else None
+    if node.step != "not_equal" or arguments[0].step != "cast" or arguments[1].step != "constant":
+        return None
+    (test,) = arguments[0].arguments
+    return test if test.dtype is bool_ and not arguments[1].payload else None
+
+
+def _normal_share(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+    """Return ``x / 2 * (1 + erf(x / sqrt(2)))`` of float32 numbers by a fraction and one power."""
+    if node.step != "multiply" or node.dtype is not float32:
+        return None
+    half, share = arguments
+    one, error = share.arguments if share.step == "add" else (half, half)
+    x = half.arguments[0] if half.step == "multiply" else half
+    if error.step != "erf" or not (
+        _is(one, 1.0) and _is_times(half, x, 0.5) and _is_times(error.arguments[0], x, math.sqrt(0.5))
+    ):
+        return None
+    square = _two("multiply", x, x)
+    inner = _two("divide", _NORMAL["E"], _two("add", square, _NORMAL["F"]))
+    inner = _two("divide", _NORMAL["C"], _two("add", _two("add", inner, square), _NORMAL["D"]))
+    exponent = _two("add", _two("add", inner, _two("multiply", square, _NORMAL["B"])), _NORMAL["A"])
+    power = make("exp2", (_two("multiply", exponent, x),), None, float32)
+    return _two("divide", x, _two("add", power, 1.0))
+
+
+def _is(node: Expression, value: float) -> bool:
+    """Return whether an expression is a number, as near as float32 is."""
+    return node.step == "constant" and math.isclose(node.payload, value, rel_tol=1e-7)
+
+
+def _is_times(node: Expression, x: Expression, factor: float) -> bool:
+    """Return whether an expression is another one times a number."""
+    return node.step == "multiply" and node.arguments[0] is x and _is(node.arguments[1], factor)
+
+
+def _two(step: str, left: Expression | float, right: Expression | float) -> Expression:
+    """Return a step of two float32 numbers."""
+    operands = (each if isinstance(each, Expression) else constant(each, float32) for each in (left, right))
+    return make(step, tuple(operands), None, float32)
+
+
+def _error_function(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+    """Return the error function of float32 numbers in the steps of :func:`special.erf`."""
+    if node.step != "erf" or node.dtype is not float32:
+        return None
+    (x,) = arguments
+    first, *inner, last = map(float, ERF_ANGLE)
+    square = _two("multiply", x, x)
+    angle = _two("multiply", square, first)
+    for each in inner:
+        angle = _two("multiply", _two("add", angle, each), square)
+    return make("tanh", (_two("multiply", _two("add", angle, last), x),), None, float32)

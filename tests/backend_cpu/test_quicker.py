@@ -1,0 +1,63 @@
+"""Functions that are written out in steps, against double precision and against themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import webgpu_torch as ours
+from webgpu_torch_backend_cpu import special
+from webgpu_torch_backend_cpu.compiler import source_of
+from webgpu_torch_backend_cpu.quicker import quicker
+from webgpu_torch_core.ir import expression as ir
+from webgpu_torch_core.ir.dtypes import float32, float64
+from webgpu_torch_core.ir.kernels import Operand, Pointwise, Store
+
+NUMBERS = np.concatenate(
+    [np.linspace(-14, 14, 200_001), np.linspace(-1e-2, 1e-2, 2001), [0.0, -0.0, np.nan, 1e30, -1e30]]
+)
+
+
+def test_gelu_of_many_numbers_near_that_in_double_precision() -> None:
+    x = torch.tensor(NUMBERS, dtype=torch.float32)
+    with ours.device("cpu"):
+        found = torch.from_numpy(ours.nn.functional.gelu(ours.tensor(x.numpy())).numpy()).double()
+    expected = torch.nn.functional.gelu(x.double())
+    finite = ~expected.isnan()
+    assert torch.equal(found.isnan(), ~finite)
+    error = (found - expected)[finite].abs()
+    # PyTorch's own is off by twice as much.
+    assert error.max() < 7e-7
+    positive = (expected > 1e-2)[finite]
+    assert (error / expected[finite].abs())[positive].max() < 8e-7
+
+
+def test_gelu_is_a_fraction_and_one_power() -> None:
+    x = ir.load(0, 0, (1,), float32)
+    half = ir.apply("multiply", x, 0.5)
+    share = ir.apply("add", 1.0, ir.apply("erf", ir.apply("multiply", x, 0.5**0.5)))
+    found = quicker(ir.apply("multiply", half, share), many=True)
+    assert "exp2" in {node.step for node in ir.topological(found)}
+    for other in (
+        ir.apply("multiply", ir.apply("multiply", x, 0.25), share),
+        ir.apply("multiply", half, ir.apply("add", 2.0, ir.apply("erf", ir.apply("multiply", x, 0.5**0.5)))),
+        ir.apply("multiply", half, ir.apply("add", 1.0, ir.apply("erf", ir.apply("multiply", x, 0.7)))),
+        ir.apply("multiply", half, ir.apply("add", 1.0, ir.apply("tanh", ir.apply("multiply", x, 0.5**0.5)))),
+    ):
+        assert "exp2" not in {node.step for node in ir.topological(quicker(other, many=True))}
+    wide = ir.load(0, 0, (1,), float64)
+    share = ir.apply("add", 1.0, ir.apply("erf", ir.apply("multiply", wide, 0.5**0.5)))
+    wide = ir.apply("multiply", ir.apply("multiply", wide, 0.5), share)
+    assert quicker(wide, many=True) is wide
+
+
+def test_erf_of_many_numbers_is_that_of_few() -> None:
+    x = NUMBERS.astype(np.float32)
+    with ours.device("cpu"):
+        found = ours.erf(ours.tensor(x)).numpy()
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found, special.erf(x))
+    for count, written in ((100, False), (100_000, True)):
+        value = ir.apply("erf", ir.load(0, 0, (1,), float32))
+        operands = (Operand(float32, count),)
+        kernel = Pointwise(operands, operands, (), "erf", (count,), (Store(0, 0, (1,), value),))
+        assert ("tanh" in source_of(kernel)) is written
