@@ -25,34 +25,38 @@ from .public_names import ROOT, sources_digest
 CACHE = ROOT / "build" / "pages"
 EXAMPLES = ROOT / "examples"
 RUNNER = Path(__file__).with_name("running.py")
-#: seconds after which a page is taken to hang
-LONGEST = 600
-#: processes that run pages at once, each on a core of its own: threads of BLAS that wait for one another would slow all
-WORKERS = 2
+#: seconds after which pages are taken to hang
+LONGEST = 1200
+#: pages run beside each other: threads of BLAS that wait for one another would slow all
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "LP_NUM_THREADS": "1"}
 
 
-def run(page: Path, sources: str, *options: str) -> tuple[str, Path]:
-    """Run a page unless its results are kept, and return its name and the folder with what it printed and drew.
+def run(pages: list[Path], sources: str, *options: str) -> dict[str, Path]:
+    """Run pages whose results are not kept, and return names and the folders with what they printed and drew.
 
     ``options`` are the runner's.
 
     Raises:
-        ExtensionError: one of its blocks fails.
+        ExtensionError: a block fails.
     """
-    name = page.relative_to(ROOT / "docs").with_suffix("").as_posix()
-    digest = hashlib.sha256(" ".join((sources, *options)).encode() + page.read_bytes()).hexdigest()[:16]
-    folder = CACHE / name.replace("/", "-") / digest
-    if not (folder / "printed.json").exists():
-        shutil.rmtree(folder.parent, ignore_errors=True)
-        folder.mkdir(parents=True)
+    found: dict[str, Path] = {}
+    waiting: list[str] = []
+    for page in pages:
+        name = page.relative_to(ROOT / "docs").with_suffix("").as_posix()
+        digest = hashlib.sha256(" ".join((sources, *options)).encode() + page.read_bytes()).hexdigest()[:16]
+        folder = found[name] = CACHE / name.replace("/", "-") / digest
+        if not (folder / "printed.json").exists():
+            shutil.rmtree(folder.parent, ignore_errors=True)
+            folder.mkdir(parents=True)
+            waiting += (str(page), str(folder))
+    if waiting:
         done = subprocess.run(
-            [sys.executable, str(RUNNER), str(page), str(folder), *options],
+            [sys.executable, str(RUNNER), *options, *waiting],
             cwd=EXAMPLES, capture_output=True, text=True, timeout=LONGEST, check=False, env=os.environ | ONE_THREAD,
         )  # fmt: skip
         if done.returncode:
-            raise ExtensionError(f"{page} does not run:\n{done.stderr}")
-    return name, folder
+            raise ExtensionError(done.stderr)
+    return found
 
 
 def start_pages(app: Sphinx) -> None:
@@ -60,15 +64,15 @@ def start_pages(app: Sphinx) -> None:
     sources = sources_digest(*EXAMPLES.glob("*.py"), RUNNER)
     pages = [each for each in Path(app.srcdir).glob("**/*.md") if is_built(each.read_text(encoding="utf-8"))]
     # Where nobody sees them, figures are drawn to find out that they can be: drawing them again in other colours tells nothing more.
-    options = [] if app.builder.format else ["svg", "light"]
-    pool = ThreadPoolExecutor(WORKERS)
-    app.config.pages_that_ran = pool.map(lambda page: run(page, sources, *options), pages)  # type: ignore[attr-defined]
+    options = [] if app.builder.format else ["--colours=light"]
+    pool = ThreadPoolExecutor(1)
+    app.config.pages_that_ran = pool.submit(run, pages, sources, *options)  # type: ignore[attr-defined]
     pool.shutdown(wait=False)
 
 
 def outdated(app: Sphinx, *_: Any) -> list[str]:
     """Put the figures beside the other files of the book; return the pages that ran, which Sphinx would not read again."""
-    found: dict[str, Path] = dict(app.config.pages_that_ran)  # type: ignore[attr-defined]
+    found: dict[str, Path] = app.config.pages_that_ran.result()  # type: ignore[attr-defined]
     target = Path(app.outdir) / "_static" / "figures"
     target.mkdir(parents=True, exist_ok=True)
     for name, folder in found.items():
