@@ -36,11 +36,12 @@ class Facts(Record):
         flops: float32 operations per second of all units.
         bandwidth: bytes per second read and written by a copy.
         dispatch: seconds a dispatch takes that has nothing to do.
+        dots: products of four signed bytes each that are summed per second; 0 where there is no such instruction.
     """
 
     __slots__ = fields = (
         "rounds_halves", "packs_halves", "keeps_subnormals", "tells_nan", "remainders", "fuses", "units", "flops",
-        "bandwidth", "dispatch",
+        "bandwidth", "dispatch", "dots",
     )  # fmt: skip
     rounds_halves: bool
     packs_halves: bool
@@ -52,6 +53,7 @@ class Facts(Record):
     flops: float
     bandwidth: float
     dispatch: float
+    dots: float
 
     @property
     def threads(self) -> int:
@@ -61,9 +63,9 @@ class Facts(Record):
 
 #: what is assumed of an adapter that computes nothing or whose self-test failed, by its kind; each is on the safe side
 TYPICAL = {
-    "discrete": Facts(True, False, False, False, False, False, 132, 50e12, 3e12, 5e-6),
-    "integrated": Facts(False, False, False, False, False, False, 16, 2e12, 6e10, 2e-5),
-    "cpu": Facts(False, False, False, False, False, False, 4, 1e11, 1e10, 5e-5),
+    "discrete": Facts(True, False, False, False, False, False, 132, 50e12, 3e12, 5e-6, 1e13),
+    "integrated": Facts(False, False, False, False, False, False, 16, 2e12, 6e10, 2e-5, 4e11),
+    "cpu": Facts(False, False, False, False, False, False, 4, 1e11, 1e10, 5e-5, 2e9),
 }
 
 _NUMERICS = """{enable}
@@ -129,6 +131,26 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
 """
 #: float operations of one round of the loop, by thread
 _OPERATIONS = 4 * 4 * 2
+#: products of packed bytes, spelled like the loop above
+_DOTS = """
+@group(0) @binding(0) var<storage, read> given: array<u32>;
+@group(0) @binding(1) var<storage, read_write> found: array<u32>;
+@group(0) @binding(2) var<uniform> work: vec4<u32>;
+@compute @workgroup_size({threads})
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {{
+  let a = given[0] ^ thread;
+  var x = vec4<i32>(vec4<u32>(thread, 1u, 2u, group.x));
+  for (var i = 0u; i < work.x; i += 1u) {{
+    {products}
+  }}
+  if (x.x + x.y + x.z + x.w == 12345) {{ found[15] = 1u; }}
+}}
+"""
+#: what one round of the loop does, and how many products these are
+_SUMS_OF_DOTS = "".join(
+    f"x.{lane} += dot4I8Packed(bitcast<u32>(x.{other}), a); " for lane, other in ("xy", "yz", "zw", "wx") * 4
+)
+_PRODUCTS = 16
 #: seconds of the shortest measurement that is believed, and words that a copy moves: more than caches hold
 _LEAST, _WORDS = 2e-3, 1 << 24
 #: from how many times as long on, workgroups are said to wait for others
@@ -152,22 +174,23 @@ def known_facts(gpu: Gpu, adapter: Adapter, measures: bool) -> Facts:
             found = _Test(gpu, typical, adapter.kind == "cpu").run()
         except GpuError:
             # It must not keep anybody from computing; what is wrong will be said when a kernel is refused.
-            return typical
+            return typical.replace(dots=0.0)
         cache.put(_VERSION, {name: getattr(found, name) for name in Facts.fields})
     return found
 
 
 #: the key of the self-test's results; changes with the test
-_VERSION = "self-test 7"
+_VERSION = "self-test 8"
 
 
 def _remembered(value: object) -> Facts | None:
     """Return the facts in a value of the cache, or None where it is damaged."""
     if not isinstance(value, dict) or set(value) != set(Facts.fields):
         return None
-    kinds = (*[bool] * 6, int, float, float, float)
+    kinds = (*[bool] * 6, int, float, float, float, float)
     for name, kind in zip(Facts.fields, kinds, strict=True):
-        if type(value[name]) is not kind or (kind is not bool and not 0 < value[name] < 1e30):
+        least = 0 if name == "dots" else 1e-30
+        if type(value[name]) is not kind or (kind is not bool and not least <= value[name] < 1e30):
             return None
     return Facts(**value)
 
@@ -230,20 +253,25 @@ class _Test:
             packed=len(_PACKED),
             fused=len(_FUSED),
         )
-        texts = [numerics] if self.software else [numerics, _SPEED.format(threads=self.threads)]
+        dots_source = _DOTS.format(threads=self.threads, products=_SUMS_OF_DOTS)
+        texts = [numerics, dots_source] + ([] if self.software else [_SPEED.format(threads=self.threads)])
         made = self.gpu.pipelines([PipelineRequest("self-test", each, self.layout, False) for each in texts])
-        owners: list[Owned] = []
-        for each in made:
+        owners = [None if isinstance(each, GpuError) else self.gpu.own(each) for each in made]
+        numerics_test, dots_test, speed_test = owners if len(owners) > 2 else (*owners, None)
+        # Products of packed bytes are an extension of the language, which is all that may be refused.
+        for each in (made[0], *made[2:]):
             if isinstance(each, GpuError):
                 raise each
-            owners.append(self.gpu.own(each))
+        assert numerics_test is not None
         typical = self.typical
         # Python in a page is told of one processor, whatever the browser's GPU process has.
         processors = typical.units if sys.platform == "emscripten" else os.cpu_count() or 1
         speed = processors, typical.flops, typical.bandwidth, typical.dispatch
-        if not self.software:
-            speed = self._speed(owners[1])
-        return Facts(*self._numerics(owners[0], halves), *speed)
+        dots = 0.0 if dots_test is None else typical.dots
+        if speed_test is not None:
+            speed = self._speed(speed_test)
+            dots = 0.0 if dots_test is None else self._dots(dots_test, speed[0], speed[3])
+        return Facts(*self._numerics(numerics_test, halves), *speed, dots)
 
     def _numerics(self, pipeline: Owned, halves: bool) -> tuple[bool, bool, bool, bool, bool, bool]:
         given = [*(each for each, _ in _HALVES), *_PACKED, *(part for *parts, _ in _FUSED for part in parts)]
@@ -310,6 +338,14 @@ class _Test:
             _sane(max(dispatch, 1e-7), typical.dispatch, 100),
         )
         return speeds, drift
+
+    def _dots(self, pipeline: Owned, units: int, dispatch: float) -> float:
+        """Return how many products of packed bytes all units sum per second."""
+        rounds, least = 64, max(_LEAST, 4 * dispatch)
+        while self._seconds(pipeline, units, rounds, 0) < least and rounds < 1 << 20:
+            rounds *= 4
+        seconds = max(min(self._seconds(pipeline, units, rounds, 0) for _ in range(3)) - dispatch, 1e-9)
+        return _sane(units * _PRODUCTS * rounds * self.threads / seconds, self.typical.dots, 1000)
 
     def _seconds(self, pipeline: Owned, groups: int, rounds: int, words: int) -> float:
         """Return the time a dispatch takes, on the GPU's clock where it has one."""

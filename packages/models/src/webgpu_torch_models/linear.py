@@ -23,7 +23,8 @@ class Quantization(NamedTuple):
         offset: whether they share an offset, too.
         ends: the name of how a network's ends are encoded: its first layer, whose errors all others take up, and the head that
             gives a language model's logits; "" leaves them as they are.
-        added: the name of how those maps are encoded through which attention adds to the states; "" is like all others.
+        added: the name of how attention's maps are encoded: what these give is added to the states, and queries, keys and values
+            of one kind are one product; "" is like all others.
     """
 
     encoding: str
@@ -45,8 +46,8 @@ QUANTIZATIONS: dict[str, Quantization] = {
 KEPT = ("proj_out", "classifier", "score")
 _ENDS = re.compile(r"[^\d]*\.0\..*|(.*\.)?(lm_head|embed_out)")
 _ADDED = re.compile(
-    r"(.*\.)?(v_proj|o_proj|out_proj|qkv_proj|query_key_value|c_attn|value|to_v|v|o|attn\.c_proj|to_out\.0|attention\.dense"
-    r"|attention\.output\.dense)"
+    r"(.*\.)?([qkvo]_proj|out_proj|qkv_proj|query_key_value|c_attn|query|key|value|to_[qkv]|[qkvo]|attn\.c_proj|to_out\.0"
+    r"|attention\.dense|attention\.output\.dense)"
 )
 
 

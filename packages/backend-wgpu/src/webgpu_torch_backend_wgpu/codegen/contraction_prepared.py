@@ -15,7 +15,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame, Side
-from .contraction_vector import SKINNY, VectorGenerator
+from .contraction_vector import SKINNY, Strip, VectorGenerator
 from .ir import Node, fixed, u32, vector
 from .lowering import Lowering
 from .module import LINEAR_GROUP, THREAD, WORKGROUP
@@ -26,7 +26,7 @@ from .types import element_type
 #: bytes of workgroup memory that reductions take, and those of a thread's sums of one row
 _REDUCED, _SUMMED = 1 << 12, 16
 #: workgroups for each unit of an adapter: each prepares the rows once
-_AT_ONCE = 4
+AT_ONCE = 4
 #: steps of which rows are computed for each operation that units reach in a product
 _STEPS = 0.1
 #: bytes that a thread reads at once where these are numbers: what they are multiplied with is near
@@ -37,7 +37,7 @@ _TEAM = 64
 
 def generate_prepared(kernel: PreparedContraction, capabilities: Capabilities) -> Program:
     """Return the program of a contraction of few rows that computes these first."""
-    return _Generator(Frame(kernel, capabilities), capabilities, None).generate()
+    return PreparedGenerator(Frame(kernel, capabilities), capabilities).generate()
 
 
 def preparing_pays(kernel: PreparedContraction, capabilities: Capabilities) -> bool:
@@ -67,22 +67,26 @@ def _length(roots: Sequence[Expression], capabilities: Capabilities) -> int:
 
 def _workgroups(strips: int, capabilities: Capabilities) -> int:
     """Return how many workgroups share strips evenly: at most as many as are computed at once, for each prepares the rows once."""
-    return -(-strips // -(-strips // (_AT_ONCE * capabilities.facts.units)))
+    return -(-strips // -(-strips // (AT_ONCE * capabilities.facts.units)))
 
 
 def _refused(node: Expression, index: Node | None) -> Node:
     raise TypeError(f"'{node.step}' is no number of a row")
 
 
-class _Generator(VectorGenerator):
+class PreparedGenerator(VectorGenerator):
     """Stages the small side, and reads it from there."""
 
-    def __init__(self, frame: Frame, capabilities: Capabilities, strip: None) -> None:
+    def __init__(self, frame: Frame, capabilities: Capabilities, strip: Strip | None = None) -> None:
         super().__init__(frame, capabilities, strip, _WIDEST)
         #: four neighbours lie together where products read them together
         self.grouped = frame.k % LANES == 0
-        size = self.rows * frame.k
-        self.staged = frame.module.array(
+        self._declare()
+
+    def _declare(self) -> None:
+        """Declare where the rows are staged."""
+        size = self.rows * self.frame.k
+        self.staged = self.frame.module.array(
             "rows", "vec4<f32>" if self.grouped else "f32", size // LANES if self.grouped else size
         )
 
@@ -91,7 +95,8 @@ class _Generator(VectorGenerator):
         workgroups = _workgroups(self.total, self.capabilities)
         self.coordinates = self.frame.batch_coordinates(fixed(0))
         for row in range(self.rows):
-            self._prepare(row)
+            self._reduce(row)
+            self._stage(row)
         self.body.barrier()
         with self.body.loop("linear", LINEAR_GROUP, lambda at: at < self.total, workgroups) as linear:
             self._strip(linear)
@@ -99,27 +104,32 @@ class _Generator(VectorGenerator):
             self.body.barrier()
         return self._program(workgroups)
 
-    def _prepare(self, row: int) -> None:
-        """Write the reductions of a row, and the stores of its elements."""
+    def _reduce(self, row: int) -> None:
+        """Write the reductions of a row."""
         frame, body, kernel = self.frame, self.body, self.frame.kernel
         frame.given = {}
-        assert isinstance(kernel, PreparedContraction)
-        for number, reduction in enumerate(kernel.reductions):
-            state = State(frame.module, reduction, row * len(kernel.reductions) + number)
+        reductions = kernel.reductions if isinstance(kernel, PreparedContraction) else ()
+        for number, reduction in enumerate(reductions):
+            state = State(frame.module, reduction, row * len(reductions) + number)
             side = Side(kernel, reduction.value, "m")
             with body.loop(frame.module.fresh("e"), THREAD, lambda at: at < self._steps, self.workgroup) as at:
                 places = self._places(at)
                 state.fold(self._values(side, row, places), places)
             merge_team(state, THREAD, fixed(0), self.workgroup, 1, False)
             result = body.let(f"reduced{row}_{number}", state.result())
-            roots = (kernel.left, *(each.value for each in kernel.reductions))
+            roots = (kernel.left, *(each.value for each in reductions))
             found = [node for node in topological(*roots) if node.step == "reduced" and node.payload == number]
             frame.given |= dict.fromkeys(found, result)
             self._know(roots)
-        with body.loop(frame.module.fresh("e"), THREAD, lambda at: at < self._steps, self.workgroup) as at:
+
+    def _stage(self, row: int) -> None:
+        """Write the stores of a row's elements."""
+        with self.body.loop(
+            self.frame.module.fresh("e"), THREAD, lambda at: at < self._steps, self.workgroup
+        ) as at:
             values = self._values(self.small, row, self._places(at))
             place = self._place(at)
-            body.set(self.staged[place + u32(row * self._steps) if row else place], vector("f32", values))
+            self.body.set(self.staged[place + u32(row * self._steps) if row else place], vector("f32", values))
 
     def _know(self, roots: Sequence[Expression]) -> None:
         """Write what is computed from reductions and numbers only: once for all elements of a row."""
@@ -168,4 +178,4 @@ class _Generator(VectorGenerator):
         return at % fixed(groups) * u32(self.frame.k // self.reach) + at // fixed(groups) if groups > 1 else at
 
 
-__all__ = ["generate_prepared", "preparing_pays"]
+__all__ = ["AT_ONCE", "PreparedGenerator", "generate_prepared", "preparing_pays"]

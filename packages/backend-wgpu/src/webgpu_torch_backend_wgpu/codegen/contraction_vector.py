@@ -18,6 +18,7 @@ from .contraction_cost import sides_computed
 from .contraction_parts import Parts
 from .ir import Call, Name, Node, fixed, minimum, u32, vector, zero
 from .module import LINEAR_GROUP, THREAD, WORKGROUP
+from .packed_side import packed_side
 from .statements import Assign
 
 #: most rows of the small side
@@ -39,8 +40,8 @@ _THREADS_ALONE = 32
 _ENOUGH_RESULTS, _LONGEST_SUM = 32, 1 << 12
 #: the shares of an adapter's operations and of the memory's bandwidth that are reached
 _OPERATIONS, _BANDWIDTH = 0.155, 1.0
-#: operations that an element takes which is read at a computed place
-_PLACE = 80
+#: operations that an element takes which is read at a computed place, and a number of a few bits
+_PLACE, _NUMBER = 80, 30
 
 
 def vector_seconds(kernel: Contraction, plan: None, facts: Facts) -> float:
@@ -48,6 +49,8 @@ def vector_seconds(kernel: Contraction, plan: None, facts: Facts) -> float:
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
     (left, right), _ = sides_computed(kernel)
     work = 2 * batch * m * n * k / _OPERATIONS + batch * k * (m * left + n * right) * _PLACE
+    if packed_side(kernel, "n" if m <= n else "m") is not None:
+        work += batch * k * max(m, n) * _NUMBER
     return max(kernel.nbytes() / (facts.bandwidth * _BANDWIDTH), work / facts.flops)
 
 

@@ -31,6 +31,7 @@ from .attention_tile import attention_seconds, attention_tiles
 from .contraction_each import each_seconds, generate_each, has_few_channels
 from .contraction_host import generate_host, host_seconds, host_tiles_of
 from .contraction_matrix import generate_matrix, matrix_seconds, matrix_tiles_of
+from .contraction_packed import generate_packed, packed_seconds, packed_strips
 from .contraction_prepared import generate_prepared
 from .contraction_sliding import generate_sliding, sliding, sliding_seconds
 from .contraction_tile import generate_tile, tile_seconds, tiles_of
@@ -252,6 +253,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
             "few rows, threads alone", _where(lambda k, c: _has_few_rows(k) and sums_alone(k, c)), vector_seconds,
             lambda k, c, _: generate_alone(k, c),
         ),
+        Variant("few rows by packed numbers", packed_strips, packed_seconds, generate_packed),
         Variant("few rows", _where(lambda k, _: _has_few_rows(k)), vector_seconds, lambda k, c, _: generate_vector(k, c)),
         Variant("tiles of matrices", matrix_tiles_of, matrix_seconds, generate_matrix),
         Variant("tiles", _of_many_rows(tiles_of), tile_seconds, generate_tile),
@@ -263,6 +265,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         ),
     ],
     PreparedContraction: [
+        Variant("few rows by packed numbers", packed_strips, packed_seconds, generate_packed),
         Variant("few rows", _where(lambda *_: True), vector_seconds, lambda k, c, _: generate_prepared(k, c)),
     ],
     Attention: [

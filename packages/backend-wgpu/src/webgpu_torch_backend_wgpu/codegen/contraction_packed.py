@@ -1,0 +1,272 @@
+"""Contractions of few rows with a matrix of integers of a few bits: four products and their sum to an instruction.
+
+Every workgroup computes the rows, and leaves each piece of sixteen neighbours in its memory as multiples of the piece's step,
+cut into bytes with a sign: two where elements are rounded to sixteen bits, whose own rounding is larger, three for float32. Bytes
+are multiplied with the matrix's numbers where these lie, and summed, as integers, which rounds nothing; scales, offsets and steps
+count once for a piece. The instruction is WGSL's ``dot4I8Packed``
+(https://github.com/gpuweb/gpuweb/blob/main/proposals/dp4a.md); that rows are cut so is llama.cpp's way with one byte.
+"""
+
+from __future__ import annotations
+
+from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.kernels import Contraction
+from webgpu_torch_core.ir.layouts import number_of_elements
+
+from ..facts import Facts
+from ..program import Capabilities, Program
+from .access import LANES
+from .contraction import Frame, Side
+from .contraction_prepared import AT_ONCE, PreparedGenerator
+from .contraction_vector import SKINNY, Strip
+from .ir import Call, Literal, LoadGroup, Node, bitcast, choose, convert_to, fixed, u32, vector
+from .module import THREAD, WORKGROUP, split_index
+from .packed_side import PIECE, PackedSide, packed_side
+from .statements import Assign
+
+#: bytes with a sign that elements are cut into: those of float32, and those that were rounded to sixteen bits
+_CUTS, _CUTS_OF_HALVES = 3, 2
+#: the magnitude that has no place in two and three bytes
+_WHOLE = {2: 127 * 256, 3: 127 * 65536}
+#: what numbers of two bytes are rounded by: 1.5 * 2 ** 23, whose last bit counts ones
+_ROUNDING = 12582912.0
+#: below it a piece counts as zeros: its step would be no normal number
+_TINY = 1e-30
+#: bytes of workgroup memory that reductions and sums take
+_BESIDE = (1 << 12) + 4 * WORKGROUP * SKINNY
+#: most runs of a thread's loads under way
+_LOADS = 4
+#: threads that share a sum, with the share of the memory's bandwidth that is reached: those side by side read what lies so
+_TEAMS = {8: 0.83, 16: 0.87, 32: 0.9, 64: 0.9}
+#: the share of the units that must have a workgroup for memory to be busy, and that of the rate of products of bytes reached
+_BUSY, _PRODUCTS = 0.6, 0.4
+#: operations that cutting an element takes: most of it is waiting
+_CUTTING = 72
+
+
+def cuts_of(left: Expression) -> int:
+    """Return how many bytes elements of the small side are cut into."""
+    rounded = left.step == "cast" and left.arguments[0].dtype.itemsize == 2 and left.arguments[0].dtype.is_floating_point
+    return _CUTS_OF_HALVES if rounded else _CUTS
+
+
+def packed_strips(kernel: Contraction, capabilities: Capabilities) -> list[Strip]:
+    """Return how a contraction's sums are shared, where its large side is of packed numbers and the rows find place."""
+    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
+    group = "n" if m <= n else "m"
+    if not capabilities.facts.dots or batch != 1 or not 0 < min(m, n) <= SKINNY or kernel.dtype.name != "float32":
+        return []
+    packed = packed_side(kernel, group)
+    if packed is None:
+        return []
+    small = kernel.left if group == "n" else kernel.right
+    # A step and a sum beside the bytes.
+    taken = min(m, n) * (k // PIECE) * (cuts_of(small) * PIECE + 8) + _BESIDE
+    if taken > capabilities.workgroup_bytes:
+        return []
+    width = min(WORKGROUP, capabilities.invocations)
+    return [Strip(team, 1, 1) for team in _TEAMS if team <= width]
+
+
+def packed_seconds(kernel: Contraction, strip: Strip, facts: Facts) -> float:
+    """Return an estimate of the time that a product with packed numbers takes: of cutting rows, then of reading or multiplying."""
+    m, n, k = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k))
+    packed = packed_side(kernel, "n" if m <= n else "m")
+    assert packed is not None
+    rows, columns, runs = min(m, n), max(m, n), k // packed.run
+    strips = -(-columns * strip.team // WORKGROUP)
+    turns = -(-min(strips, AT_ONCE * facts.units) // facts.units)
+    cutting = turns * rows * k * _CUTTING * facts.units / facts.flops
+    wasted = -(-runs // strip.team) * strip.team / runs / min(1.0, strips / (_BUSY * facts.units))
+    reading = wasted * kernel.nbytes() / (facts.bandwidth * _TEAMS[strip.team])
+    multiplying = m * n * k / LANES * cuts_of(kernel.left if m <= n else kernel.right) / (facts.dots * _PRODUCTS)
+    return cutting + max(reading, multiplying)
+
+
+def generate_packed(kernel: Contraction, capabilities: Capabilities, strip: Strip) -> Program:
+    """Return the program of a contraction of few rows with packed numbers."""
+    return _Generator(Frame(kernel, capabilities), capabilities, strip).generate()
+
+
+class _Generator(PreparedGenerator):
+    """Stages the small side in bytes, and multiplies these."""
+
+    def _declare(self) -> None:
+        frame = self.frame
+        packed = packed_side(frame.kernel, self.big.group)
+        assert packed is not None
+        self.packed = packed
+        self.cuts = cuts_of(self.small.value)
+        self.across = self.strip.across
+        #: pieces of a row, those of a run, and runs of a row
+        self.pieces, self.per_run, self.runs = frame.k // PIECE, packed.run // PIECE, frame.k // packed.run
+        #: how many scales a run's numbers are looked up for: of groups that share it, or of every piece where runs cut groups
+        shares = packed.run % packed.group == 0 or packed.group % packed.run == 0
+        self.scaled = max(1, packed.run // packed.group) if shares else self.per_run
+        size = self.rows * self.pieces
+        self.bytes = [frame.module.array(f"bytes{cut}", "vec4<u32>", size) for cut in range(self.cuts)]
+        self.steps = frame.module.array("steps", "vec2<f32>", size)
+        self.scale = Side(frame.kernel, packed.scale, self.big.group, 1)
+        self.offset = None if packed.offset is None else Side(frame.kernel, packed.offset, self.big.group, 1)
+
+    def _stage(self, row: int) -> None:
+        """Write the stores of a row's pieces: bytes, steps and sums."""
+        body, fresh = self.body, self.frame.module.fresh
+        with body.loop(fresh("piece"), THREAD, lambda at: at < self.pieces, self.workgroup) as piece:
+            values: list[Node] = []
+            for first in range(0, PIECE, LANES):
+                start = body.let(fresh("k"), piece * fixed(PIECE) + fixed(first))
+                places = [start + fixed(lane) if lane else start for lane in range(LANES)]
+                values += [body.let(fresh("x"), each) for each in self._values(self.small, row, places)]
+            largest: Node = fixed(0)
+            total = values[0]
+            # As integers, so that what is no number is the largest.
+            for each in values:
+                largest = Call("max", (largest, bitcast("u32", each) & fixed(0x7FFFFFFF)), "u32")
+            for each in values[1:]:
+                total = total + each
+            largest = body.let(fresh("largest"), bitcast("f32", largest))
+            whole = Literal(float(_WHOLE[self.cuts]), "f32")
+            inverse = body.let(
+                fresh("inverse"), choose(largest > Literal(_TINY, "f32"), whole // largest, Literal(0.0, "f32"))
+            )
+            place = body.let(fresh("place"), self._piece(row, piece % fixed(self.per_run), piece // fixed(self.per_run)))
+            numbers = [self._number(each, inverse) for each in values]
+            for cut, where in enumerate(self.bytes):
+                low = 8 * (self.cuts - 1 - cut)
+                words = [self._word([numbers[each] for each in order], low) for order in self._order()]
+                body.set(where[place], vector("u32", words))
+            step = largest * Literal(1.0 / _WHOLE[self.cuts], "f32")
+            body.set(self.steps[place], vector("f32", [step, total]))
+
+    def _number(self, value: Node, inverse: Node) -> Node:
+        """Write the multiple of a step that is nearest to a value and return its bits, so that bytes below have a sign."""
+        if self.cuts > 2:
+            found = bitcast("u32", convert_to("i32", Call("round", (value * inverse,), "f32")))
+        else:
+            # What a number so large loses when it is added is what rounding takes; its bits end in the sum's.
+            found = bitcast("u32", Call("fma", (value, inverse, Literal(_ROUNDING, "f32")), "f32"))
+        # Half of a byte more, and every byte below the highest is one less than half: as it comes out by carrying.
+        more = sum(128 << 8 * cut for cut in range(self.cuts - 1))
+        return self.body.let(self.frame.module.fresh("n"), found + fixed(more))
+
+    def _word(self, numbers: list[Node], low: int) -> Node:
+        """Return the bytes of four numbers from a bit on as a word."""
+        result: Node | None = None
+        for number, each in enumerate(numbers):
+            at = 8 * number
+            part = each & fixed(255 << low)
+            part = part << fixed(at - low) if at > low else part >> fixed(low - at) if at < low else part
+            result = part if result is None else result | part
+        assert result is not None
+        # Half of a byte was added to those below the highest.
+        return result if low == 8 * (self.cuts - 1) else result ^ fixed(0x80808080)
+
+    def _order(self) -> list[list[int]]:
+        """Return which of a piece's elements meet the parts of its words: a part has the same bits of all four bytes."""
+        folds = self.packed.folds
+        return [
+            [first + part + folds * byte for byte in range(LANES)]
+            for first in range(0, PIECE, LANES * folds)
+            for part in range(folds)
+        ]
+
+    def _piece(self, row: int, number: Node, run: Node) -> Node:
+        """Return where a piece of a run lies: those that threads read at once are neighbours."""
+        place = number * u32(self.runs) + run if self.per_run > 1 else run
+        return place + u32(row * self.pieces) if row else place
+
+    def _loop(self) -> None:
+        """Write the sum over runs: several loads at a time while they last, then one at a time."""
+        body, runs, team = self.body, self.runs, self.team
+        at = body.var("at", self.part)
+        unroll = next((each for each in (8, 4, 2) if each <= _LOADS // self.across and runs >= team * each), 1)
+        if unroll > 1:
+            with body.advance(at, at + team * (unroll - 1) < runs, team * unroll):
+                self._multiply([at + fixed(each) * u32(team) if each else at for each in range(unroll)])
+        with body.advance(at, at < runs, team):
+            self._multiply([at])
+
+    def _multiply(self, runs: list[Node]) -> None:
+        """Write the products of runs of all columns with all rows."""
+        body = self.body
+        for number, each in enumerate(runs):
+            run = body.let(f"run{number}", each)
+            words = [self._words(column, run) for column in self.column]
+            scales = [self._scales(column, run) for column in self.column]
+            for row, sums in enumerate(self.sums):
+                for piece in range(self.per_run):
+                    place = body.let(self.frame.module.fresh("place"), self._piece(row, fixed(piece), run))
+                    cuts = [body.let(self.frame.module.fresh("cut"), each[place]) for each in self.bytes]
+                    step = body.let(self.frame.module.fresh("step"), self.steps[place])
+                    for total, own, factors in zip(sums, words, scales, strict=True):
+                        scale, offset = factors[piece * self.scaled // self.per_run]
+                        product = scale * (self._products(own, piece, cuts) * step.lane(0))
+                        if offset is not None:
+                            product = product + offset * step.lane(1)
+                        body.add(Assign(total, product, "+="))
+
+    def _products(self, words: list[Node], piece: int, cuts: list[Node]) -> Node:
+        """Return the sum of a piece's products, in steps."""
+        body, packed = self.body, self.packed
+        per, mask = PIECE * packed.bits // 32, sum((1 << packed.bits) - 1 << place for place in range(0, 32, 8))
+        totals: list[Node | None] = [None] * len(cuts)
+        for number in range(per * packed.folds):
+            word, part = words[piece * per + number // packed.folds], number % packed.folds
+            word = word >> fixed(part * packed.bits) if part else word
+            word = word & fixed(mask) if packed.folds > 1 else word
+            word = body.let(self.frame.module.fresh("part"), word)
+            for cut, each in enumerate(cuts):
+                product = Call("dot4I8Packed", (word, each.lane(number)), "i32")
+                before = totals[cut]
+                totals[cut] = product if before is None else before + product
+        first, second, *others = [each for each in totals if each is not None]
+        found = convert_to("f32", first * fixed(256, "i32") + second)
+        for each in others:
+            found = found * Literal(256.0, "f32") + convert_to("f32", each)
+        return found
+
+    def _words(self, column: Node, run: Node) -> list[Node]:
+        """Write the load of a run of a column and return its words."""
+        frame, packed = self.frame, self.packed
+        at: dict[str, Node | list[Node]] = {self.big.group: column, "k": [fixed(0)] * len(frame.kernel.k)}
+        start = frame._index(self.big, packed.load, self.coordinates, at)
+        index = self.body.let(frame.module.fresh("a"), start + run * fixed(packed.run // packed.folds))
+        buffer = frame.buffers.operand(packed.load.payload[0])
+        loaded = self.body.let(frame.module.fresh("v"), LoadGroup(buffer, index, packed.run // packed.folds))
+        words = [loaded.lane(lane) for lane in range(LANES)]
+        if packed.turned:
+            words = [self.body.let(frame.module.fresh("turned"), each ^ fixed(packed.turned)) for each in words]
+        return words
+
+    def _scales(self, column: Node, run: Node) -> list[tuple[Node, Node | None]]:
+        """Write the loads of the scales and offsets of a run's groups; offsets count what numbers are beyond bytes in."""
+        packed, found = self.packed, list[tuple[Node, Node | None]]()
+        for number in range(self.scaled):
+            depth = self._group(run, number)
+            scale = self._of_group(self.scale, column, depth)
+            offset = None if self.offset is None else self._of_group(self.offset, column, depth)
+            if packed.beyond:
+                beyond = scale * Literal(float(packed.beyond), "f32")
+                offset = beyond if offset is None else offset + beyond
+            found.append((scale, offset))
+        return found
+
+    def _of_group(self, side: Side, column: Node, depth: list[Node]) -> Node:
+        value = self.frame.element(side, self.coordinates, column, depth)
+        return self.body.let(self.frame.module.fresh("s"), value)
+
+    def _group(self, run: Node, number: int) -> list[Node]:
+        """Return the coordinates along k of a run's group."""
+        sizes, packed = self.frame.kernel.k, self.packed
+        count, shared = len(sizes), 1
+        while count and shared < packed.group:
+            count -= 1
+            shared *= sizes[count]
+        first = run * fixed(self.scaled) + fixed(number) if self.scaled > 1 else run
+        many = packed.group * self.scaled // packed.run
+        index = first // fixed(many) if many > 1 else first
+        return [*split_index(self.frame.module, index, sizes[:count]), *[fixed(0)] * (len(sizes) - count)]
+
+
+__all__ = ["generate_packed", "packed_seconds", "packed_strips"]
