@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu import device as device_module
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.codegen import VARIANTS, contraction_prepared, generate
-from webgpu_torch_backend_wgpu.codegen.contraction_prepared import preparing_pays
 from webgpu_torch_backend_wgpu.codegen.packed_numbers import plain_numbers
+from webgpu_torch_backend_wgpu.codegen.preparing import preparing_pays
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
 from webgpu_torch_backend_wgpu.program import Capabilities
 from webgpu_torch_core.ir.dtypes import bfloat16, float32, uint8

@@ -17,7 +17,7 @@ from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel, PreparedContr
 from webgpu_torch_core.record.runs import Run
 
 from . import config
-from .codegen.contraction_prepared import preparing_pays
+from .codegen.preparing import preparing_pays
 from .codegen.steps import step_length
 from .codegen.types import element_type
 from .codegen.variants import attention_pays

@@ -9,6 +9,8 @@ count once for a piece. The instruction is WGSL's ``dot4I8Packed``
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction
 from webgpu_torch_core.ir.layouts import number_of_elements
@@ -21,7 +23,7 @@ from .contraction_prepared import AT_ONCE, PreparedGenerator
 from .contraction_vector import SKINNY, Strip
 from .ir import Call, Literal, LoadGroup, Node, bitcast, choose, convert_to, fixed, u32, vector
 from .module import THREAD, WORKGROUP, split_index
-from .packed_side import PIECE, PackedSide, packed_side
+from .packed_side import PIECE, packed_side
 from .statements import Assign
 
 #: bytes with a sign that elements are cut into: those of float32, and those that were rounded to sixteen bits
@@ -46,7 +48,9 @@ _CUTTING = 72
 
 def cuts_of(left: Expression) -> int:
     """Return how many bytes elements of the small side are cut into."""
-    rounded = left.step == "cast" and left.arguments[0].dtype.itemsize == 2 and left.arguments[0].dtype.is_floating_point
+    rounded = (
+        left.step == "cast" and left.arguments[0].dtype.itemsize == 2 and left.arguments[0].dtype.is_floating_point
+    )
     return _CUTS_OF_HALVES if rounded else _CUTS
 
 
@@ -130,7 +134,9 @@ class _Generator(PreparedGenerator):
             inverse = body.let(
                 fresh("inverse"), choose(largest > Literal(_TINY, "f32"), whole // largest, Literal(0.0, "f32"))
             )
-            place = body.let(fresh("place"), self._piece(row, piece % fixed(self.per_run), piece // fixed(self.per_run)))
+            place = body.let(
+                fresh("place"), self._piece(row, piece % fixed(self.per_run), piece // fixed(self.per_run))
+            )
             numbers = [self._number(each, inverse) for each in values]
             for cut, where in enumerate(self.bytes):
                 low = 8 * (self.cuts - 1 - cut)
@@ -206,7 +212,7 @@ class _Generator(PreparedGenerator):
                             product = product + offset * step.lane(1)
                         body.add(Assign(total, product, "+="))
 
-    def _products(self, words: list[Node], piece: int, cuts: list[Node]) -> Node:
+    def _products(self, words: Sequence[Node], piece: int, cuts: Sequence[Node]) -> Node:
         """Return the sum of a piece's products, in steps."""
         body, packed = self.body, self.packed
         per, mask = PIECE * packed.bits // 32, sum((1 << packed.bits) - 1 << place for place in range(0, 32, 8))
@@ -226,10 +232,10 @@ class _Generator(PreparedGenerator):
             found = found * Literal(256.0, "f32") + convert_to("f32", each)
         return found
 
-    def _words(self, column: Node, run: Node) -> list[Node]:
+    def _words(self, column: Node, run: Node) -> Sequence[Node]:
         """Write the load of a run of a column and return its words."""
         frame, packed = self.frame, self.packed
-        at: dict[str, Node | list[Node]] = {self.big.group: column, "k": [fixed(0)] * len(frame.kernel.k)}
+        at: dict[str, Node | list[Node]] = {self.big.group: column, "k": [fixed(0) for _ in frame.kernel.k]}
         start = frame._index(self.big, packed.load, self.coordinates, at)
         index = self.body.let(frame.module.fresh("a"), start + run * fixed(packed.run // packed.folds))
         buffer = frame.buffers.operand(packed.load.payload[0])

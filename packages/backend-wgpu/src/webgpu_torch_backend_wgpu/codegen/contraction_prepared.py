@@ -9,30 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webgpu_torch_core.ir.expression import Expression, topological
-from webgpu_torch_core.ir.kernels import PreparedContraction
+from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame, Side
-from .contraction_vector import SKINNY, Strip, VectorGenerator
+from .contraction_vector import Strip, VectorGenerator
 from .ir import Node, fixed, u32, vector
 from .lowering import Lowering
 from .module import LINEAR_GROUP, THREAD, WORKGROUP
 from .row_states import State, merge_team
-from .steps import step_length
-from .types import element_type
 
 #: bytes of workgroup memory that reductions take, and those of a thread's sums of one row
 _REDUCED, _SUMMED = 1 << 12, 16
 #: workgroups for each unit of an adapter: each prepares the rows once
 AT_ONCE = 4
-#: steps of which rows are computed for each operation that units reach in a product
-_STEPS = 0.1
 #: bytes that a thread reads at once where these are numbers: what they are multiplied with is near
 _WIDEST = 16
-#: most threads that sum one result, of which as many workgroups follow
-_TEAM = 64
 
 
 def generate_prepared(kernel: PreparedContraction, capabilities: Capabilities) -> Program:
@@ -40,32 +34,13 @@ def generate_prepared(kernel: PreparedContraction, capabilities: Capabilities) -
     return PreparedGenerator(Frame(kernel, capabilities), capabilities).generate()
 
 
-def preparing_pays(kernel: PreparedContraction, capabilities: Capabilities) -> bool:
-    """Return whether every workgroup should compute the rows of the left side rather than a kernel before.
-
-    That takes an adapter no longer than to start one more kernel. Where threads of the host take turns, it is computed as often
-    as there are workgroups, one after another.
-    """
-    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    if capabilities.software or kernel.dtype.name != "float32" or batch != 1:
-        return False
-    if k < WORKGROUP or not 0 < m <= min(n, SKINNY):
-        return False
-    if 4 * m * k + _SUMMED * WORKGROUP * min(m, LANES) + _REDUCED > capabilities.workgroup_bytes:
-        return False
-    facts, width = capabilities.facts, min(WORKGROUP, capabilities.invocations)
-    steps = _length((kernel.left, *(each.value for each in kernel.reductions)), capabilities)
-    computed = _workgroups(-(-n * _TEAM // width), capabilities) * m * k * steps
-    return computed < facts.dispatch * facts.flops * _STEPS
+def rows_find_place(kernel: Contraction, capabilities: Capabilities) -> bool:
+    """Return whether the rows of the left side can lie in a workgroup's memory, beside reductions and sums."""
+    m, k = number_of_elements(kernel.m), number_of_elements(kernel.k)
+    return 4 * m * k + _SUMMED * WORKGROUP * min(m, LANES) + _REDUCED <= capabilities.workgroup_bytes
 
 
-def _length(roots: Sequence[Expression], capabilities: Capabilities) -> int:
-    """Return how many steps expressions have, each counted as often as an addition would take its time."""
-    kinds = ((node.step, node.arguments[-1].dtype.name) for node in topological(*roots) if node.arguments)
-    return sum(step_length(step, element_type(name, capabilities).scalar) for step, name in kinds)
-
-
-def _workgroups(strips: int, capabilities: Capabilities) -> int:
+def workgroups_of(strips: int, capabilities: Capabilities) -> int:
     """Return how many workgroups share strips evenly: at most as many as are computed at once, for each prepares the rows once."""
     return -(-strips // -(-strips // (AT_ONCE * capabilities.facts.units)))
 
@@ -92,7 +67,7 @@ class PreparedGenerator(VectorGenerator):
 
     def generate(self) -> Program:
         """Return the program."""
-        workgroups = _workgroups(self.total, self.capabilities)
+        workgroups = workgroups_of(self.total, self.capabilities)
         self.coordinates = self.frame.batch_coordinates(fixed(0))
         for row in range(self.rows):
             self._reduce(row)
@@ -124,9 +99,7 @@ class PreparedGenerator(VectorGenerator):
 
     def _stage(self, row: int) -> None:
         """Write the stores of a row's elements."""
-        with self.body.loop(
-            self.frame.module.fresh("e"), THREAD, lambda at: at < self._steps, self.workgroup
-        ) as at:
+        with self.body.loop(self.frame.module.fresh("e"), THREAD, lambda at: at < self._steps, self.workgroup) as at:
             values = self._values(self.small, row, self._places(at))
             place = self._place(at)
             self.body.set(self.staged[place + u32(row * self._steps) if row else place], vector("f32", values))
@@ -178,4 +151,4 @@ class PreparedGenerator(VectorGenerator):
         return at % fixed(groups) * u32(self.frame.k // self.reach) + at // fixed(groups) if groups > 1 else at
 
 
-__all__ = ["AT_ONCE", "PreparedGenerator", "generate_prepared", "preparing_pays"]
+__all__ = ["AT_ONCE", "PreparedGenerator", "generate_prepared", "rows_find_place", "workgroups_of"]

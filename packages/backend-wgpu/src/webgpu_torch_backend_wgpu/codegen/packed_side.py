@@ -125,7 +125,10 @@ def _affine(root: Expression, number: Expression) -> tuple[Expression | None, Ex
             return None
         (factor, addend), (_, by) = (left, right) if left[0] is not None else (right, left)
         assert factor is not None and by is not None
-        return by if factor.step == "constant" and factor.payload == 1 else factor * by, None if addend is None else addend * by
+        return (
+            by if factor.step == "constant" and factor.payload == 1 else factor * by,
+            None if addend is None else addend * by,
+        )
     if root.step == "subtract":
         right = tuple(None if each is None else -each for each in right)
     return _sum(left[0], right[0]), _sum(left[1], right[1])

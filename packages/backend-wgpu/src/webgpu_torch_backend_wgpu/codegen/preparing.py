@@ -1,0 +1,52 @@
+"""Whether a product of few rows had better compute its left side itself than read what a kernel before it computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.kernels import PreparedContraction
+from webgpu_torch_core.ir.layouts import number_of_elements
+
+from ..program import Capabilities
+from .contraction_packed import packed_seconds, packed_strips
+from .contraction_prepared import rows_find_place, workgroups_of
+from .contraction_vector import SKINNY
+from .module import WORKGROUP
+from .steps import step_length
+from .types import element_type
+
+#: steps of which rows are computed for each operation that units reach in a product
+_STEPS = 0.1
+#: most threads that sum one result, of which as many workgroups follow
+_TEAM = 64
+
+
+def preparing_pays(kernel: PreparedContraction, capabilities: Capabilities) -> bool:
+    """Return whether every workgroup should compute the rows of the left side rather than a kernel before.
+
+    That takes an adapter no longer than to start one more kernel. Where threads of the host take turns, it is computed as often
+    as there are workgroups, one after another.
+    """
+    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
+    if capabilities.software or kernel.dtype.name != "float32" or batch != 1:
+        return False
+    if k < WORKGROUP or not 0 < m <= min(n, SKINNY):
+        return False
+    facts = capabilities.facts
+    strips = packed_strips(kernel, capabilities)
+    if not strips and not rows_find_place(kernel, capabilities):
+        return False
+    team = min(strips, key=lambda each: packed_seconds(kernel, each, facts)).team if strips else _TEAM
+    steps = _length((kernel.left, *(each.value for each in kernel.reductions)), capabilities)
+    workgroups = workgroups_of(-(-n * team // min(WORKGROUP, capabilities.invocations)), capabilities)
+    return workgroups * m * k * steps < facts.dispatch * facts.flops * _STEPS
+
+
+def _length(roots: Sequence[Expression], capabilities: Capabilities) -> int:
+    """Return how many steps expressions have, each counted as often as an addition would take its time."""
+    kinds = ((node.step, node.arguments[-1].dtype.name) for node in topological(*roots) if node.arguments)
+    return sum(step_length(step, element_type(name, capabilities).scalar) for step, name in kinds)
+
+
+__all__ = ["preparing_pays"]
