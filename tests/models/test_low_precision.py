@@ -49,7 +49,9 @@ def test_encoded_weights(name: str, tmp_path: Path, device: str) -> None:
             weight = plain.get_parameter(f"{key}.weight")
             assert each.packed.device.type == device
             assert f"{key}.weight" not in encoded.state_dict()
-            is_finer = bool(meant.added) and (".0." in key or key.endswith(("v_proj", "o_proj", "lm_head")))
+            is_finer = bool(meant.added) and (
+                ".0." in key or key.endswith(("q_proj", "k_proj", "v_proj", "o_proj", "lm_head"))
+            )
             own = QUANTIZATIONS["int8"] if is_finer else meant
             assert each.encoding == own.encoding
             groups = weight.shape[1] // math.gcd(weight.shape[1], own.group or weight.shape[1])
