@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from webgpu_torch_core.random_streams import box_muller as scalar
 
+from .pool import empty
 from .uniform_numbers import LOW_24, UNIT_24
 
 Array = Any
@@ -30,9 +31,9 @@ class _Blocks:
 
     def __init__(self, count: int) -> None:
         #: what is made of the first and of the second halves of rows
-        self.halves = np.empty((2, count), np.float32)
-        self.singles = [np.empty(count, np.float32) for _ in range(5)]
-        self.doubles = [np.empty(count, np.float64) for _ in range(2)]
+        self.halves = empty((2, count), np.float32)
+        self.singles = [empty((count,), np.float32) for _ in range(5)]
+        self.doubles = [empty((count,), np.float64) for _ in range(2)]
         numbers = np.arange(count // 4)
         #: the places of halves before they are sorted so, and those of sorted ones after it
         self.sorted, self.mixed = numbers.reshape(-1, 2).T.reshape(-1), numbers.reshape(2, -1).T.reshape(-1)
@@ -40,7 +41,7 @@ class _Blocks:
 
 def normal_singles(words: Array, mean: float, std: float) -> Array:
     """Return what :func:`box_muller.normal_float32` returns, from rows of 16 words."""
-    result = np.empty(words.shape, np.float32)
+    result = empty(words.shape, np.float32)
     rows = PAIRS // 8
     blocks: dict[int, _Blocks] = {}
     for start in range(0, len(words), rows):

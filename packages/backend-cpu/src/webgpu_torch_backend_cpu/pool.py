@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 #: bytes of a line of the cache: NumPy's vectors are as long at most, and two lines are moved for each that lies across them
 LINE = 64
@@ -15,6 +20,12 @@ def aligned(nbytes: int) -> np.ndarray:
     memory = np.empty(nbytes + LINE, np.uint8)
     start = -memory.__array_interface__["data"][0] % LINE
     return memory[start : start + nbytes]
+
+
+def empty(shape: tuple[int, ...], kind: DTypeLike) -> np.ndarray:
+    """Return an array of elements that are not set, in memory as that of :func:`aligned`."""
+    found = np.dtype(kind)
+    return aligned(prod(shape) * found.itemsize).view(found).reshape(shape)
 
 
 #: memory for the registers of kernels, most of which run one at a time

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .pool import empty
+
 Array = Any
 
 #: elements transformed at a time: their intermediate values stay in cache
@@ -55,7 +57,7 @@ def unit_singles(drawn: Array) -> Array:
 
 def _scaled(drawn: Array, mask: Any, signed: Any, kind: Any, unit: Any) -> Array:
     """Return the low bits of words as numbers below 1, a piece in cache at a time."""
-    result = np.empty(drawn.shape, kind)
+    result = empty(drawn.shape, kind)
     rows = max(CHUNK // math.prod(drawn.shape[1:]), 1)
     for start in range(0, len(drawn), rows):
         part = result[start : start + rows]
