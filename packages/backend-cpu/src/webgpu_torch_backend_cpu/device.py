@@ -27,6 +27,7 @@ from .printer import TYPES
 #: a kernel and what picks its operands, outputs and parameters; or None, the source and the target of a copy and its bytes
 Entry = tuple[Any, Any, Any, Any]
 _array_of = attrgetter("array")
+_empty, _BYTE, _SMALLEST = np.empty, np.uint8, Pool.SMALLEST
 
 
 class Buffer:
@@ -78,8 +79,11 @@ class CpuDevice(Device):
             ) from error
 
     def allocate_all(self, sizes: Sequence[int]) -> list[Buffer]:
+        if len(sizes) == 1 and sizes[0] < _SMALLEST:
+            # What a program makes that reads each of a few numbers: a frame less counts.
+            return [Buffer(self, _empty(sizes[0], _BYTE), sizes[0])]
         return [
-            Buffer(self, np.empty(nbytes, np.uint8), nbytes) if nbytes < Pool.SMALLEST else self.allocate(nbytes)
+            Buffer(self, _empty(nbytes, _BYTE), nbytes) if nbytes < _SMALLEST else self.allocate(nbytes)
             for nbytes in sizes
         ]
 
@@ -115,7 +119,8 @@ class CpuDevice(Device):
     def run_single(self, plan: Plan, externals: Sequence[object], parameters: Sequence[float | int]) -> None:
         ((function, operands, outputs, numbers),) = plan.prepared or self._prepared(plan)
         arrays = list(map(_array_of, externals))
-        _quietly(function, operands(arrays), outputs(arrays), numbers(parameters))
+        run = _quietly if not _BY_CONTEXT or _is_quiet.get() else _quiet.enter
+        run(function, operands(arrays), outputs(arrays), numbers(parameters))
 
     def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
         entries = [

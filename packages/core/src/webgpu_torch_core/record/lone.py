@@ -58,9 +58,12 @@ def run_at_once(
         statistics["recorded"] += 1
         statistics["kernels"] += 1
     recorder.unread = True
+    outputs = kernel.outputs
+    if len(outputs) == 1:
+        return [Value(engine, outputs[0].dtype, outputs[0].numel, externals[found.outputs[0][1]])]
     return [
         Value(engine, output.dtype, output.numel, externals[number])
-        for output, (_, number) in zip(kernel.outputs, found.outputs, strict=True)
+        for output, (_, number) in zip(outputs, found.outputs, strict=True)
     ]
 
 
