@@ -2,8 +2,8 @@
 
 Every decoding step has the same shapes and the same Python values as the one before, so a captured step can be
 replayed: the keys and values of new tokens are written with ``index_copy_`` at the position, and attention runs over
-a window of the cache under a mask computed from the position. The window is the number of tokens rounded up to a
-multiple of :data:`WINDOW_STEP`, so a capture lasts for that many tokens.
+a window of the cache under a mask computed from the position. Windows grow by half or twice (:func:`window_of`): a longer
+one is captured anew, which takes as long as many tokens.
 """
 
 from __future__ import annotations
@@ -14,7 +14,24 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-WINDOW_STEP = 128
+#: the smallest window, and from which one on there is one between it and twice of it
+_LEAST, _LONG = 128, 2048
+
+
+def window_of(length: int) -> int:
+    """Return the window that holds ``length`` tokens: 128 and its doubles, and half as much more from 2048 on."""
+    double = _LEAST << (-(-length // _LEAST) - 1).bit_length()
+    between = double // 4 * 3
+    return between if double > _LONG and length <= between else double
+
+
+def capacity_of(length: int) -> int:
+    """Return the capacity that a cache for ``length`` tokens gets: one of few numbers, for which steps are planned once.
+
+    It is a multiple of 128, and of an eighth of the window from 2048 tokens on.
+    """
+    step = max(_LEAST, window_of(length) // 8) if length > _LONG else _LEAST
+    return -(-length // step) * step
 
 
 class CacheStep:
@@ -128,7 +145,7 @@ class KeyValueCache:
 
     def window(self, length: int) -> int:
         """Return the window that holds ``length`` tokens."""
-        return min(self.capacity, -(-length // WINDOW_STEP) * WINDOW_STEP)
+        return min(self.capacity, window_of(length))
 
     def check_room(self, count: int) -> None:
         """Raise ValueError unless ``count`` more tokens fit."""

@@ -10,7 +10,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.cache import CacheStep
+from webgpu_torch_models.cache import CacheStep, capacity_of
 from webgpu_torch_models.generation.config import GenerationConfig
 from webgpu_torch_models.generation.rules import Past, Rules
 from webgpu_torch_models.generation.scores import process_scores
@@ -43,7 +43,7 @@ class Decoder(Generic[T]):
     Args:
         model: has ``new_cache`` and takes ``cache`` in its call.
         config: how tokens are chosen.
-        batch_size, capacity: of the cache.
+        batch_size, capacity: of the cache, which may have room for more tokens.
         padding: int64 [batch], padding at the start of each sequence.
         compile: capture the decoding step with :func:`torch.compile`, once for each window of the cache.
         context: what an encoder made for the decoder.
@@ -64,7 +64,7 @@ class Decoder(Generic[T]):
         self.model = model
         self.config = config
         model.join_maps()
-        self.cache = model.new_cache(batch_size, capacity, padding)
+        self.cache = model.new_cache(batch_size, capacity_of(capacity), padding)
         self.cache.context = context
         self.compile = compile
         self.choose: Choose[T] = next_token(config) if choose is None else choose  # type: ignore[assignment]

@@ -10,7 +10,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.cache import WINDOW_STEP
+from webgpu_torch_models.cache import window_of
 from webgpu_torch_models.generation.rules import Past, Rules, Times, Words, marks
 from webgpu_torch_models.generation.scores import RowOptions, process_scores
 from webgpu_torch_models.paged_cache import PagedStep, PagePool
@@ -204,7 +204,7 @@ class RunningBatch:
         """Take a step; return the function that waits for its tokens, one for each row."""
         steps = self.steps
         # Powers of two, as each is a step of its own.
-        window = WINDOW_STEP << (-(-self.length // WINDOW_STEP) - 1).bit_length()
+        window = window_of(self.length)
         if window != self.window or self.table is None:
             self.window, self.table = window, steps.table(self.requests, self.rows, window)
             self.past = self.past.extended(window)
