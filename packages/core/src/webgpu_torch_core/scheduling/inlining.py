@@ -17,7 +17,7 @@ from ..ir.layouts import Shape, contiguous_strides, number_of_elements
 from ..ir.records import Record
 from ..ir.reindexing import Terms, reindex
 from .domain import groups, schedule_cache, split_dimensions
-from .limits import Limits, kernel_length
+from .limits import Limits, kernel_length, value_length
 from .placing import (
     Compact,
     Numbers,
@@ -26,7 +26,7 @@ from .placing import (
     compact,
     loaded_slots,
     renumbered,
-    renumbering,
+    renumbered_value,
     taken,
     united,
 )
@@ -119,9 +119,9 @@ class Inliner:
         if not known:
             return item
         rest = [slot for slot in item.slots if slot not in self.definitions]
-        # What is replaced has the last numbers: those that are left have no gaps.
-        slots, (_, *slot_numbers, own) = united(rest, *[each.slots for _, _, each in known], item.slots)
-        parameters, (numbers, *parameter_numbers) = united(item.parameters, *[each.parameters for _, _, each in known])
+        # What is replaced has the last numbers: those that are left have no gaps. The first definition keeps its own.
+        slots, (*slot_numbers, _, own) = united(*[each.slots for _, _, each in known], rest, item.slots)
+        parameters, (*parameter_numbers, numbers) = united(*[each.parameters for _, _, each in known], item.parameters)
         found = zip([(own[number], each) for number, each, _ in known], slot_numbers, parameter_numbers, strict=True)
         long = long_numbers(slots, self.long)
         expanded = _expanded(item.kernel, (own, numbers), tuple(found), self.limits, long)
@@ -152,7 +152,8 @@ def _expanded(
     """
     given = kernel = renumbered(kernel, *numbers)
     definitions = {
-        number: definition.replace(value=renumbering(*new)(definition.value)) for (number, definition), *new in known
+        number: definition.replace(value=renumbered_value(definition.value, *new))
+        for (number, definition), *new in known
     }
     for _ in range(64):
         try:
@@ -191,7 +192,7 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], limits: Limits,
         if definition is None or not pays(definition, node, kernel):
             return None
         added = (slots | loaded_slots(definition.value)) - {slot}
-        grown = length + _value_length(limits, definition.value)
+        grown = length + value_length(limits, definition.value)
         if bindings(added, long) + 2 > limits.bindings or grown > limits.length:
             return None
         if node.step == "load_at":
@@ -213,11 +214,6 @@ def _inlined(kernel: Kernel, definitions: dict[int, Definition], limits: Limits,
         return definition.value if _is_identity(definition.shape, *found) else reindex(definition.value, *found)
 
     return kernel.map_expressions(lambda each: rewrite(each, replace, ("load", "load_at")))
-
-
-@schedule_cache
-def _value_length(limits: Limits, value: Expression) -> int:
-    return limits.length_of((value,))
 
 
 def _is_identity(shape: Shape, terms: Terms, constants: Shape) -> bool:

@@ -44,7 +44,14 @@ class Limits:
 @schedule_cache
 def kernel_length(limits: Limits, kernel: Kernel) -> int:
     """Return the length of all that a kernel computes."""
-    return limits.length_of(kernel.expressions())
+    roots = tuple(kernel.expressions())
+    return value_length(limits, roots[0]) if len(roots) == 1 else limits.length_of(roots)
 
 
-__all__ = ["Limits", "kernel_length"]
+@schedule_cache
+def value_length(limits: Limits, value: Expression) -> int:
+    """Return the length of one expression."""
+    return limits.length_of((value,))
+
+
+__all__ = ["Limits", "kernel_length", "value_length"]

@@ -7,7 +7,7 @@ the first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from ..ir.expression import Expression, make, rewrite, topological
@@ -19,6 +19,8 @@ REPORTS = -1
 #: steps that name an operand or a parameter by its number
 NUMBERED = frozenset(("load", "load_at", "parameter"))
 Numbers = tuple[int, ...]
+#: new numbers by old ones
+New = Sequence[int] | Mapping[int, int]
 _Entry = TypeVar("_Entry")
 #: a kernel whose numbers have no gaps, and which slots and parameters of a table these are
 Compact = tuple[Any, Numbers, Numbers]
@@ -74,17 +76,23 @@ def compact(kernel: Any) -> Compact:
     return renumbered(kernel, *new), tuple(slots), tuple(parameters)
 
 
-def renumbered(kernel: Any, slots: Any, parameters: Any) -> Any:
+def renumbered(kernel: Any, slots: New, parameters: New) -> Any:
     """Return the kernel with other numbers, given by its own."""
-    bound, taking = _bound(kernel)
-    changed = [each for each in bound if each != REPORTS and slots[each] != each]
-    if not changed and not [each for each in taking if parameters[each] != each]:
+    if _stay(_bound(kernel), slots, parameters):
         return kernel
-    return kernel.map_expressions(renumbering(slots, parameters))
+    return kernel.map_expressions(lambda root: renumbered_value(root, slots, parameters))
 
 
-def renumbering(slots: Any, parameters: Any) -> Callable[[Expression], Expression]:
-    """Return what gives an expression's loads and parameters other numbers."""
+def _stay(named: tuple[frozenset[int], frozenset[int]], slots: New, parameters: New) -> bool:
+    """Return whether new numbers of slots and parameters are the old ones."""
+    changed = [each for each in named[0] if each != REPORTS and slots[each] != each]
+    return not changed and not [each for each in named[1] if parameters[each] != each]
+
+
+def renumbered_value(root: Expression, slots: New, parameters: New) -> Expression:
+    """Return an expression with other numbers, given by its own."""
+    if _stay(_named(root), slots, parameters):
+        return root
 
     def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression:
         if node.step == "load":
@@ -94,7 +102,7 @@ def renumbering(slots: Any, parameters: Any) -> Callable[[Expression], Expressio
             return make("load_at", arguments, slots[node.payload], node.dtype)
         return make("parameter", (), parameters[node.payload], node.dtype)
 
-    return lambda root: rewrite(root, replace, NUMBERED)
+    return rewrite(root, replace, NUMBERED)
 
 
 def bound_slots(kernel: Kernel) -> frozenset[int]:
@@ -147,7 +155,7 @@ __all__ = [
     "loaded_slots",
     "placed",
     "renumbered",
-    "renumbering",
+    "renumbered_value",
     "taken",
     "united",
 ]
