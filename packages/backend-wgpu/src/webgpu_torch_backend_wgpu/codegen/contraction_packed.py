@@ -101,7 +101,6 @@ class _Generator(PreparedGenerator):
         assert packed is not None
         self.packed = packed
         self.cuts = cuts_of(self.small.value)
-        self.across = self.strip.across
         #: pieces of a row, those of a run, and runs of a row
         self.pieces, self.per_run, self.runs = frame.k // PIECE, packed.run // PIECE, frame.k // packed.run
         #: how many scales a run's numbers are looked up for: of groups that share it, or of every piece where runs cut groups
