@@ -68,12 +68,16 @@ TYPICAL = {
     "cpu": Facts(False, False, False, False, False, False, 4, 1e11, 1e10, 5e-5, 2e9),
 }
 
-_NUMERICS = """{enable}
-{rounded}
+#: what every kernel of the self-test reads and writes
+_BINDINGS = """
 @group(0) @binding(0) var<storage, read> given: array<u32>;
 @group(0) @binding(1) var<storage, read_write> found: array<u32>;
 @group(0) @binding(2) var<uniform> work: vec4<u32>;
-@compute @workgroup_size(1)
+"""
+_NUMERICS = (
+    "{enable}\n{rounded}"
+    + _BINDINGS
+    + """@compute @workgroup_size(1)
 fn main() {{
   let nan = bitcast<f32>(given[0]);
   found[0] = select(0u, 1u, nan != nan);
@@ -92,6 +96,7 @@ fn main() {{
   {halves}
 }}
 """
+)
 #: numbers, and what they convert to in float16: a tie to even, one just above a tie, and one that lies below one
 _HALVES = ((1.00048828125, 0x3C00), (1.00146484375, 0x3C02), (2049.25, 0x6801), (2048.9, 0x6800))
 
@@ -112,13 +117,16 @@ _FUSED = (
     (3.0, 11184811 * 2**-25, -1.0, 2**-25),
 )
 
-_SPEED = """
-@group(0) @binding(0) var<storage, read> given: array<u32>;
-@group(0) @binding(1) var<storage, read_write> found: array<u32>;
-@group(0) @binding(2) var<uniform> work: vec4<u32>;
-@compute @workgroup_size({threads})
+#: how a kernel begins whose speed is measured
+_THREADS = (
+    _BINDINGS
+    + """@compute @workgroup_size({threads})
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {{
-  let a = bitcast<f32>(given[0]);
+"""
+)
+_SPEED = (
+    _THREADS
+    + """  let a = bitcast<f32>(given[0]);
   var x = vec4<f32>(f32(thread), 1.0f, 2.0f, 3.0f);
   var y = vec4<f32>(f32(group.x), 4.0f, 5.0f, 6.0f);
   for (var i = 0u; i < work.x; i += 1u) {{
@@ -129,16 +137,13 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   if (dot(x, y) == 12345.0f) {{ found[15] = 1u; }}
 }}
 """
+)
 #: float operations of one round of the loop, by thread
 _OPERATIONS = 4 * 4 * 2
-#: products of packed bytes, spelled like the loop above
-_DOTS = """
-@group(0) @binding(0) var<storage, read> given: array<u32>;
-@group(0) @binding(1) var<storage, read_write> found: array<u32>;
-@group(0) @binding(2) var<uniform> work: vec4<u32>;
-@compute @workgroup_size({threads})
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) thread: u32) {{
-  let a = given[0] ^ thread;
+#: products of packed bytes
+_DOTS = (
+    _THREADS
+    + """  let a = given[0] ^ thread;
   var x = vec4<i32>(vec4<u32>(thread, 1u, 2u, group.x));
   for (var i = 0u; i < work.x; i += 1u) {{
     {products}
@@ -146,6 +151,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index
   if (x.x + x.y + x.z + x.w == 12345) {{ found[15] = 1u; }}
 }}
 """
+)
 #: what one round of the loop does, and how many products these are
 _SUMS_OF_DOTS = "".join(
     f"x.{lane} += dot4I8Packed(bitcast<u32>(x.{other}), a); " for lane, other in ("xy", "yz", "zw", "wx") * 4
@@ -253,25 +259,26 @@ class _Test:
             packed=len(_PACKED),
             fused=len(_FUSED),
         )
+        speeds = [] if self.software else [_SPEED.format(threads=self.threads)]
         dots_source = _DOTS.format(threads=self.threads, products=_SUMS_OF_DOTS)
-        texts = [numerics, dots_source] + ([] if self.software else [_SPEED.format(threads=self.threads)])
-        made = self.gpu.pipelines([PipelineRequest("self-test", each, self.layout, False) for each in texts])
-        owners = [None if isinstance(each, GpuError) else self.gpu.own(each) for each in made]
-        numerics_test, dots_test, speed_test = owners if len(owners) > 2 else (*owners, None)
+        requests = [PipelineRequest("self-test", each, self.layout, False) for each in (numerics, *speeds, dots_source)]
         # Products of packed bytes are an extension of the language, which is all that may be refused.
-        for each in (made[0], *made[2:]):
+        *made, packed = self.gpu.pipelines(requests)
+        dots_test = None if isinstance(packed, GpuError) else self.gpu.own(packed)
+        owners: list[Owned] = []
+        for each in made:
             if isinstance(each, GpuError):
                 raise each
-        assert numerics_test is not None
+            owners.append(self.gpu.own(each))
         typical = self.typical
         # Python in a page is told of one processor, whatever the browser's GPU process has.
         processors = typical.units if sys.platform == "emscripten" else os.cpu_count() or 1
         speed = processors, typical.flops, typical.bandwidth, typical.dispatch
         dots = 0.0 if dots_test is None else typical.dots
-        if speed_test is not None:
-            speed = self._speed(speed_test)
+        if not self.software:
+            speed = self._speed(owners[1])
             dots = 0.0 if dots_test is None else self._dots(dots_test, speed[0], speed[3])
-        return Facts(*self._numerics(numerics_test, halves), *speed, dots)
+        return Facts(*self._numerics(owners[0], halves), *speed, dots)
 
     def _numerics(self, pipeline: Owned, halves: bool) -> tuple[bool, bool, bool, bool, bool, bool]:
         given = [*(each for each, _ in _HALVES), *_PACKED, *(part for *parts, _ in _FUSED for part in parts)]
@@ -310,11 +317,7 @@ class _Test:
     def _measured(self, pipeline: Owned) -> tuple[tuple[int, float, float, float], float]:
         """Return units, rates and the time of a dispatch, and by what share the first measurement differs from the last."""
         dispatch = min(self._seconds(pipeline, 1, 0, 0) for _ in range(5))
-        # Long enough to be measured.
-        rounds = 64
-        least = max(_LEAST, 4 * dispatch)
-        while (one := self._seconds(pipeline, 1, rounds, 0)) < least and rounds < 1 << 20:
-            rounds *= 4
+        rounds, one = self._long_enough(pipeline, 1, dispatch)
         one = max(min(one, self._seconds(pipeline, 1, rounds, 0)) - dispatch, 1e-9)
 
         def takes(groups: int) -> float:
@@ -341,11 +344,16 @@ class _Test:
 
     def _dots(self, pipeline: Owned, units: int, dispatch: float) -> float:
         """Return how many products of packed bytes all units sum per second."""
-        rounds, least = 64, max(_LEAST, 4 * dispatch)
-        while self._seconds(pipeline, units, rounds, 0) < least and rounds < 1 << 20:
-            rounds *= 4
+        rounds, _ = self._long_enough(pipeline, units, dispatch)
         seconds = max(min(self._seconds(pipeline, units, rounds, 0) for _ in range(3)) - dispatch, 1e-9)
         return _sane(units * _PRODUCTS * rounds * self.threads / seconds, self.typical.dots, 1000)
+
+    def _long_enough(self, pipeline: Owned, groups: int, dispatch: float) -> tuple[int, float]:
+        """Return how many rounds take so long that they can be measured, and how long they took."""
+        rounds, least = 64, max(_LEAST, 4 * dispatch)
+        while (seconds := self._seconds(pipeline, groups, rounds, 0)) < least and rounds < 1 << 20:
+            rounds *= 4
+        return rounds, seconds
 
     def _seconds(self, pipeline: Owned, groups: int, rounds: int, words: int) -> float:
         """Return the time a dispatch takes, on the GPU's clock where it has one."""

@@ -47,6 +47,11 @@ def loads_of(root: Expression) -> list[Expression]:
     return [node for node in topological(root) if node.step in ("load", "load_at")]
 
 
+def large_group(kernel: Contraction) -> str:
+    """Return the group of the side with more rows, the right one's where they are as many."""
+    return "n" if number_of_elements(kernel.m) <= number_of_elements(kernel.n) else "m"
+
+
 class Side:
     """One operand of a contraction: its expression, and which of its dimensions are contiguous in memory.
 

@@ -18,8 +18,8 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES
-from .contraction import Frame, Side
-from .contraction_prepared import AT_ONCE, PreparedGenerator
+from .contraction import Frame, Side, large_group
+from .contraction_prepared import AT_ONCE, REDUCED, PreparedGenerator
 from .contraction_vector import SKINNY, Strip
 from .ir import Call, Literal, LoadGroup, Node, bitcast, choose, convert_to, fixed, u32, vector
 from .module import THREAD, WORKGROUP, split_index
@@ -35,7 +35,7 @@ _ROUNDING = 12582912.0
 #: below it a piece counts as zeros: its step would be no normal number
 _TINY = 1e-30
 #: bytes of workgroup memory that reductions and sums take
-_BESIDE = (1 << 12) + 4 * WORKGROUP * SKINNY
+_BESIDE = REDUCED + 4 * WORKGROUP * SKINNY
 #: most runs of a thread's loads under way
 _LOADS = 4
 #: threads that share a sum, with the share of the memory's bandwidth that is reached: those side by side read what lies so
@@ -54,18 +54,19 @@ def cuts_of(left: Expression) -> int:
     return _CUTS_OF_HALVES if rounded else _CUTS
 
 
+def _small_side(kernel: Contraction) -> Expression:
+    return kernel.left if large_group(kernel) == "n" else kernel.right
+
+
 def packed_strips(kernel: Contraction, capabilities: Capabilities) -> list[Strip]:
     """Return how a contraction's sums are shared, where its large side is of packed numbers and the rows find place."""
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    group = "n" if m <= n else "m"
     if not capabilities.facts.dots or batch != 1 or not 0 < min(m, n) <= SKINNY or kernel.dtype.name != "float32":
         return []
-    packed = packed_side(kernel, group)
-    if packed is None:
+    if packed_side(kernel, large_group(kernel)) is None:
         return []
-    small = kernel.left if group == "n" else kernel.right
     # A step and a sum beside the bytes.
-    taken = min(m, n) * (k // PIECE) * (cuts_of(small) * PIECE + 8) + _BESIDE
+    taken = min(m, n) * (k // PIECE) * (cuts_of(_small_side(kernel)) * PIECE + 8) + _BESIDE
     if taken > capabilities.workgroup_bytes:
         return []
     width = min(WORKGROUP, capabilities.invocations)
@@ -75,7 +76,7 @@ def packed_strips(kernel: Contraction, capabilities: Capabilities) -> list[Strip
 def packed_seconds(kernel: Contraction, strip: Strip, facts: Facts) -> float:
     """Return an estimate of the time that a product with packed numbers takes: of cutting rows, then of reading or multiplying."""
     m, n, k = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k))
-    packed = packed_side(kernel, "n" if m <= n else "m")
+    packed = packed_side(kernel, large_group(kernel))
     assert packed is not None
     rows, columns, runs = min(m, n), max(m, n), k // packed.run
     strips = -(-columns * strip.team // WORKGROUP)
@@ -83,7 +84,7 @@ def packed_seconds(kernel: Contraction, strip: Strip, facts: Facts) -> float:
     cutting = turns * rows * k * _CUTTING * facts.units / facts.flops
     wasted = -(-runs // strip.team) * strip.team / runs / min(1.0, strips / (_BUSY * facts.units))
     reading = wasted * kernel.nbytes() / (facts.bandwidth * _TEAMS[strip.team])
-    multiplying = m * n * k / LANES * cuts_of(kernel.left if m <= n else kernel.right) / (facts.dots * _PRODUCTS)
+    multiplying = m * n * k / LANES * cuts_of(_small_side(kernel)) / (facts.dots * _PRODUCTS)
     return cutting + max(reading, multiplying)
 
 
@@ -185,7 +186,7 @@ class _Generator(PreparedGenerator):
         """Write the sum over runs: several loads at a time while they last, then one at a time."""
         body, runs, team = self.body, self.runs, self.team
         at = body.var("at", self.part)
-        unroll = next((each for each in (8, 4, 2) if each <= _LOADS // self.across and runs >= team * each), 1)
+        unroll = next((each for each in (_LOADS, 2) if runs >= team * each), 1)
         if unroll > 1:
             with body.advance(at, at + team * (unroll - 1) < runs, team * unroll):
                 self._multiply([at + fixed(each) * u32(team) if each else at for each in range(unroll)])

@@ -22,7 +22,7 @@ from .module import LINEAR_GROUP, THREAD, WORKGROUP
 from .row_states import State, merge_team
 
 #: bytes of workgroup memory that reductions take, and those of a thread's sums of one row
-_REDUCED, _SUMMED = 1 << 12, 16
+REDUCED, _SUMMED = 1 << 12, 16
 #: workgroups for each unit of an adapter: each prepares the rows once
 AT_ONCE = 4
 #: bytes that a thread reads at once where these are numbers: what they are multiplied with is near
@@ -37,7 +37,7 @@ def generate_prepared(kernel: PreparedContraction, capabilities: Capabilities) -
 def rows_find_place(kernel: Contraction, capabilities: Capabilities) -> bool:
     """Return whether the rows of the left side can lie in a workgroup's memory, beside reductions and sums."""
     m, k = number_of_elements(kernel.m), number_of_elements(kernel.k)
-    return 4 * m * k + _SUMMED * WORKGROUP * min(m, LANES) + _REDUCED <= capabilities.workgroup_bytes
+    return 4 * m * k + _SUMMED * WORKGROUP * min(m, LANES) + REDUCED <= capabilities.workgroup_bytes
 
 
 def workgroups_of(strips: int, capabilities: Capabilities) -> int:
@@ -151,4 +151,4 @@ class PreparedGenerator(VectorGenerator):
         return at % fixed(groups) * u32(self.frame.k // self.reach) + at // fixed(groups) if groups > 1 else at
 
 
-__all__ = ["AT_ONCE", "PreparedGenerator", "generate_prepared", "rows_find_place", "workgroups_of"]
+__all__ = ["AT_ONCE", "REDUCED", "PreparedGenerator", "generate_prepared", "rows_find_place", "workgroups_of"]

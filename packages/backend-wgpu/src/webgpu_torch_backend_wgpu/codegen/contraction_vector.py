@@ -13,7 +13,7 @@ from webgpu_torch_core.ir.records import Record
 from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES
-from .contraction import Frame, Side
+from .contraction import Frame, Side, large_group
 from .contraction_cost import sides_computed
 from .contraction_parts import Parts
 from .ir import Call, Name, Node, fixed, minimum, u32, vector, zero
@@ -49,7 +49,7 @@ def vector_seconds(kernel: Contraction, plan: None, facts: Facts) -> float:
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
     (left, right), _ = sides_computed(kernel)
     work = 2 * batch * m * n * k / _OPERATIONS + batch * k * (m * left + n * right) * _PLACE
-    if packed_side(kernel, "n" if m <= n else "m") is not None:
+    if packed_side(kernel, large_group(kernel)) is not None:
         work += batch * k * max(m, n) * _NUMBER
     return max(kernel.nbytes() / (facts.bandwidth * _BANDWIDTH), work / facts.flops)
 
@@ -115,7 +115,7 @@ class VectorGenerator:
         self.frame = frame
         self.body = frame.body
         self.capabilities = capabilities
-        small, big = (frame.left, frame.right) if frame.m <= frame.n else (frame.right, frame.left)
+        small, big = (frame.left, frame.right) if large_group(frame.kernel) == "n" else (frame.right, frame.left)
         big.fold(widest)
         strip = strip or _choose_strip(frame, big, capabilities)
         self.small = small

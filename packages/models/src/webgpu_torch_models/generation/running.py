@@ -203,7 +203,7 @@ class RunningBatch:
     def advance(self) -> Callable[[], list[int]]:
         """Take a step; return the function that waits for its tokens, one for each row."""
         steps = self.steps
-        # Powers of two, as each is a step of its own.
+        # One of few, as each is a step of its own.
         window = window_of(self.length)
         if window != self.window or self.table is None:
             self.window, self.table = window, steps.table(self.requests, self.rows, window)
