@@ -28,7 +28,7 @@ from webgpu_torch_testing.building import STORAGE, elementwise, operands, output
 
 pytest.importorskip("llvmlite")
 
-from webgpu_torch_backend_cpu.jit import adaptive, contractions, forms, machine  # noqa: E402
+from webgpu_torch_backend_cpu.jit import adaptive, contractions, forms  # noqa: E402
 from webgpu_torch_backend_cpu.jit.steps import Unsupported  # noqa: E402
 
 
@@ -465,15 +465,6 @@ print((x * 3 + 1).sum().item(), len(compiled))
     assert first[0] == second[0] == "200.0" and int(first[1]) > 0 and second[1] == "0"
 
 
-def test_a_file_that_is_not_whole_does_not_count(monkeypatch, tmp_path):
-    monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
-    machine._write("name", b"code")
-    assert machine._read("name") == b"code"
-    path = tmp_path / "cpu" / "name.o"
-    path.write_bytes(path.read_bytes()[:-1])
-    assert machine._read("name") is None
-
-
 def test_without_a_compiler_numpy_runs_everything(monkeypatch):
     monkeypatch.setenv("WEBGPU_TORCH_CPU_JIT", "wait")
     monkeypatch.setattr(adaptive, "is_installed", lambda: False)
@@ -491,23 +482,6 @@ def test_a_child_process_compiles_nothing(monkeypatch):
     kernel = elementwise((4,), (float32,), lambda a: a + 1.5, float32)
     with pytest.raises(Unsupported, match="child"):
         adaptive.native(kernel)
-
-
-def test_no_folder_is_no_error(monkeypatch, tmp_path):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path / "file"))
-    machine._write("name", b"code")
-    assert machine._read("name") is None
-
-
-def test_of_too_many_files_the_oldest_go(monkeypatch, tmp_path):
-    monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
-    monkeypatch.setattr(machine, "MOST_FILES", 8)
-    for number in range(9):
-        machine._write(str(number), b"code")
-        if number < 8:
-            os.utime(tmp_path / "cpu" / f"{number}.o", (number, number))
-    assert sorted(path.stem for path in (tmp_path / "cpu").iterdir()) == [str(number) for number in range(2, 9)]
 
 
 @pytest.mark.parametrize(("height", "length", "stride", "dilation"), [(7, 29, 1, 1), (11, 6, 2, 1), (13, 8, 1, 2)])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import webgpu_torch as torch
 from webgpu_torch.optim import SGD, Adam, AdamW
+from webgpu_torch_core.record.apart import computed_apart
 from webgpu_torch_core.record.devices import canonical_device, engine_for
 from webgpu_torch_core.replay.updates import updating
 
@@ -86,3 +87,48 @@ def test_a_step_is_a_kernel_for_each_parameter(make: Any) -> None:
         optimizer.step()
         engine.flush()
     assert engine.statistics["recorded"] - before == len(parameters)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("make", [Adam, AdamW, lambda each: Adam(each, amsgrad=True)])
+def test_the_first_step_has_the_plan_of_the_second(device: str, make: Any) -> None:
+    torch.manual_seed(5)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 4)).to(device)
+    x, optimizer = torch.randn(5, 3, device=device), make(model.parameters())
+    engine = engine_for(canonical_device(device))
+    engine.flush()
+    scheduled = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(x).square().mean().backward()
+        optimizer.step()
+        engine.flush()
+        scheduled.append(engine.statistics["scheduled"])
+    assert scheduled[0] == scheduled[1] == scheduled[2]
+
+
+def test_what_a_rule_leaves_elsewhere_stays() -> None:
+    found: list[Any] = []
+
+    @updating
+    def kept(x: Any, y: Any) -> None:
+        found.append(x * y)
+        x.add_(found[-1])
+
+    x, y = torch.full((3,), 2.0), torch.full((3,), 3.0)
+    with torch.no_grad():
+        kept(x, y)
+    assert x.tolist() == [8.0] * 3 and found[0].tolist() == [6.0] * 3
+    assert x._version == 1
+
+
+def test_what_is_computed_apart_leaves_the_tape_as_it_is() -> None:
+    engine = engine_for(canonical_device("cpu"))
+    engine.flush()
+    x = torch.ones(3) + 1
+    recorded, tape = len(engine.kernels), engine.tape
+    with computed_apart(canonical_device("cpu")):
+        y = torch.zeros(5) + 4
+    assert engine.tape is tape and len(engine.kernels) == recorded > 0
+    assert y._storage.value.buffer is not None and x._storage.value.buffer is None
+    assert y.tolist() == [4.0] * 5 and x.tolist() == [2.0] * 3

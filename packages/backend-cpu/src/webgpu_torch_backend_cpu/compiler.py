@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import linecache
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +14,7 @@ from webgpu_torch_core.ir.monoids import standard_name
 
 from . import boxes, gathers, pool, reductions, runtime, scattering, windows
 from .ordered_writers import ScanWriter, ScatterWriter, SortWriter
+from .printed import Printed, digest, keep, known
 from .printer import TYPES
 from .writer import BLOCK_ELEMENTS, Writer, subscript
 
@@ -26,19 +26,23 @@ _SCOPE = {
     "n": np, "r": runtime, "w": windows, "reductions": reductions, "scattering": scattering, "gathers": gathers, "pool": pool, "array": np.ndarray,
     **{f"{name}_": np.dtype(name) for name in set(TYPES.values())},
 }  # fmt: skip
-_numbers = itertools.count()
 #: what the names of files that tracebacks show begin with
 _FILE = "<cpu kernel"
 
 
 def compile_kernel(kernel: Any) -> Callable[..., None]:
     """Return ``function(operands, outputs, parameters)`` over lists of byte arrays and numbers."""
-    source, constants = _print(kernel)
-    name = f"{_FILE} {next(_numbers)} {kernel.name}>"
+    name = digest(kernel)
+    file = f"{_FILE} {name} {kernel.name}>"
+    found = known(name)
+    if found is None:
+        source, constants = _print(kernel)
+        found = Printed(source, compile(source, file, "exec"), constants)
+        keep(name, found)
     # Tracebacks and debuggers show the generated lines.
-    linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-    scope: dict[str, Any] = {**_SCOPE, **constants}
-    exec(compile(source, name, "exec"), scope)
+    linecache.cache[file] = (len(found.source), None, found.source.splitlines(True), file)
+    scope: dict[str, Any] = {**_SCOPE, **found.constants}
+    exec(found.code, scope)
     return scope["kernel"]
 
 

@@ -6,25 +6,19 @@ import ctypes
 import hashlib
 import importlib.util
 import logging
-import os
-import tempfile
 import threading
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from webgpu_torch_core.config import cache_directory
 
+from .. import kept
 from .function import DATA_OFFSET
 from .steps import Unsupported
 
 #: how modules are compiled, as part of their files' names: to be counted up when it changes
 PIPELINE = "1"
-
-#: files kept: of more, the oldest go
-MOST_FILES = 4096
 
 logger = logging.getLogger(__name__)
 
@@ -70,10 +64,10 @@ class Machine:
         with self.lock:
             found = self._functions.get(name)
             if found is None:
-                code = _read(name)
+                code = kept.read(f"{name}.o")
                 if code is None and compiles:
                     code = self._compile(text)
-                    _write(name, code)
+                    kept.write({f"{name}.o": code})
                 if code is not None:
                     found = self._functions[name] = self._link(name, code)
             return found
@@ -100,53 +94,6 @@ class Machine:
             raise Unsupported(f"LLVM's linker: {error}") from error
         self._libraries.append(library)
         return _PROTOTYPE(address)
-
-
-def _folder() -> Path | None:
-    base = cache_directory()
-    return base / "cpu" if base else None
-
-
-def _read(name: str) -> bytes | None:
-    """Return a file's machine code, None where there is no whole one."""
-    folder = _folder()
-    if folder is None:
-        return None
-    try:
-        data = (folder / f"{name}.o").read_bytes()
-    except OSError:
-        return None
-    code = data[32:]
-    return code if hashlib.sha256(code).digest() == data[:32] else None
-
-
-def _write(name: str, code: bytes) -> None:
-    """Keep machine code for the next process; a folder that cannot be written keeps nothing."""
-    folder = _folder()
-    if folder is None:
-        return
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(hashlib.sha256(code).digest() + code)
-            os.replace(temporary, folder / f"{name}.o")
-            _drop_oldest(folder)
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        logger.debug("machine code is not kept: %s", error)
-
-
-def _drop_oldest(folder: Path) -> None:
-    """Remove the files that were written first where there are too many."""
-    files = [entry for entry in os.scandir(folder) if entry.name.endswith(".o")]
-    if len(files) > MOST_FILES:
-        files.sort(key=lambda entry: entry.stat().st_mtime)
-        for entry in files[: MOST_FILES // 4]:
-            os.unlink(entry.path)
 
 
 @lru_cache(maxsize=1)

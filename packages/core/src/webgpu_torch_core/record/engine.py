@@ -414,7 +414,7 @@ class Engine:
         """Return the plan of some entries of a tape."""
         self.statistics["scheduled"] += 1
         fuses = fuses and self.device.fuses and not self.eager
-        recorded, slots = described((tape.entries[number] for number in numbers), len(tape.slots))
+        recorded, slots = described(tape.entries[number] for number in numbers)
         return without_collection(
             lambda: schedule(recorded, slots, frozenset(wanted), frozenset(donatable), self.limits, fuses)
         )

@@ -302,7 +302,7 @@ def _merged(
     wanted = [each.place[1] for each in made]
     found = None
     if {each for each in outputs if tape.slots[each]() is not None} == set(wanted):
-        found = joined(*described(entries, len(tape.slots)), frozenset(wanted), engine.limits)
+        found = joined(*described(entries), frozenset(wanted), engine.limits)
     # What has no elements is not computed.
     if found is None or not set(wanted) <= set(found.outputs) or not outputs.isdisjoint(found.operands):
         return recipe

@@ -2,7 +2,8 @@
 
 An optimiser's rule is a dozen operations for each parameter, and Python takes longer for them than a device does. What they
 record depends on the layouts and types of the tensors only, since the rule's numbers are run-time parameters. So the second
-call of one kind appends what the first one did; as a single kernel, if the scheduler merges it all.
+call of one kind appends what the first one did; as a single kernel, if the scheduler merges it all, which then takes the place of
+what the first one recorded: the first step of an optimiser has the plan of the second.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ..dispatch.overrides import intercepted
 from ..ir.kernels import Kernel
 from ..record.context import context, default_float
 from ..record.engine import Engine
-from ..record.tape import Entry, Tape
+from ..record.tape import Entry, Tape, Value
 from ..scheduling import described, joined
 from ..tensors.tensor import Tensor
 from .numbers import HostNumber
@@ -60,7 +61,7 @@ def updating(function: Callable[..., None]) -> Callable[..., None]:
         elif identity in known:
             function(*args)
         else:
-            known[identity] = _observed(function, args, tensors)
+            known[identity] = _observed(function, args, tensors, numbers)
 
     return call
 
@@ -106,17 +107,19 @@ def _repeat(update: _Update, tensors: list[Tensor], numbers: list[float]) -> Non
         storage.version += times - 1
 
 
-def _observed(function: Callable[..., None], args: tuple[object, ...], tensors: list[Tensor]) -> _Update | None:
-    """Call a rule; return what it recorded, None where that cannot be repeated."""
+def _observed(
+    function: Callable[..., None], args: tuple[object, ...], tensors: list[Tensor], amounts: list[float]
+) -> _Update | None:
+    """Call a rule, which takes these tensors and numbers; return what it recorded, None where that cannot be repeated."""
     # Numbers of their own, so that each is found again among the kernels' parameters.
     given = [each + 0.0 if isinstance(each, float | int) and each.__class__ in (float, int) else each for each in args]
     numbers = {id(each): place for place, each in enumerate(each for each in given if isinstance(each, float))}
     before = [(each._storage.value, each._storage.version) for each in tensors]
     engine = before[0][0].engine
     tape: Tape = engine.tape
-    start = len(tape.entries)
+    start = len(tape.entries), len(tape.slots)
     function(*given)
-    entries = tape.entries[start:]
+    entries = tape.entries[start[0] :]
     places = [numbers.get(id(each)) for entry in entries for each in entry.parameters]
     if not tape.open or None in places or len(set(places)) != len(numbers):
         return None
@@ -132,13 +135,44 @@ def _observed(function: Callable[..., None], args: tuple[object, ...], tensors: 
     if plain is None:
         return None
     fuses = engine.device.fuses and not engine.eager
-    steps, made = (
-        _fused(engine, entries, slots, len(tensors), [slot for _, slot, _ in writes]) if fuses else None
-    ) or plain
+    wanted = [slot for _, slot, _ in writes]
+    fused = _fused(engine, entries, slots, len(tensors), wanted) if fuses else None
+    steps, made = fused or plain
     numbered = tuple([each._replace(numbers=tuple([places[at] for at in each.numbers])) for each in steps])
     # What several arguments share is written once.
     unique = {id(tensors[number]._storage): (number, made[slot], times) for number, slot, times in writes}
-    return _Update(numbered, tuple(unique.values()))
+    update = _Update(numbered, tuple(unique.values()))
+    if fused is not None and _taken_back(engine, start, tensors, before, set(wanted)):
+        _repeat(update, tensors, amounts)
+    return update
+
+
+def _taken_back(
+    engine: Engine,
+    start: tuple[int, int],
+    tensors: list[Tensor],
+    before: Sequence[tuple[Value, int]],
+    written: set[int],
+) -> bool:
+    """Undo what a rule recorded since the tape had so many kernels and slots, unless somebody could tell; return whether it is.
+
+    Args:
+        before: the tensors' values and versions then.
+        written: the slots of the values that they have now.
+    """
+    with engine.tapes_lock:
+        tape = engine.recorder.tape
+        # Another thread that wanted one of its values may have run the tape in the meantime.
+        if not tape.open or tape.capture is not None:
+            return False
+        made = {entry.output + each for entry in tape.entries[start[0] :] for each in range(len(entry.kernel.outputs))}
+        if {each for each in made if tape.slots[each]() is not None} != written:
+            return False
+        for each, (value, version) in zip(tensors, before, strict=True):
+            each._storage.exchange(value)
+            each._storage.version = version
+        tape.shorten(*start)
+    return True
 
 
 def _unfused(entries: Sequence[Entry], slots: dict[int, int], count: int) -> tuple[list[_Step], dict[int, int]] | None:
@@ -165,8 +199,7 @@ def _fused(
     engine: Engine, entries: Sequence[Entry], slots: dict[int, int], count: int, wanted: Sequence[int]
 ) -> tuple[list[_Step], dict[int, int]] | None:
     """Return the one step that entries merge to and the numbers of the values that are wanted, None where they do not."""
-    recorded, whole = described(entries, len(engine.tape.slots))
-    found = joined(recorded, whole, frozenset(wanted), engine.limits) if recorded and wanted else None
+    found = joined(*described(entries), frozenset(wanted), engine.limits) if entries and wanted else None
     if found is None:
         return None
     step = _Step(found.kernel, tuple(slots[each] for each in found.operands), found.parameters)

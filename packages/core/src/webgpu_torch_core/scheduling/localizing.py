@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..ir.expression import Expression, topological
@@ -38,7 +39,7 @@ def unfused(item: Any) -> Finished:
     return finished
 
 
-def localize(group: Any, slots: list[Any], collapses: bool = True) -> Finished:
+def localize(group: Any, slots: Mapping[int, Any], collapses: bool = True) -> Finished:
     """Return the group's kernel with operands and parameters numbered by first use, and as few dimensions as it needs.
 
     ``collapses``: False leaves its dimensions as they are, for kernels that are to be merged with others.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -46,11 +47,19 @@ class Slot:
         self.is_leaf = is_leaf
 
 
+def _leaf() -> Slot:
+    return Slot(None, 0, True)
+
+
+#: what a graph's kernels tell of its slots; others are leaves that nobody reads
+Slots = defaultdict[int, Slot]
+
+
 def described(
-    entries: Iterable[tuple[Kernel, tuple[int, ...], int, Sequence[float | int]]], count: int
-) -> tuple[list[Recorded], list[Slot]]:
-    """Return entries of a tape as the scheduler takes them, and what they tell of its ``count`` slots."""
-    slots = [Slot(None, 0, True) for _ in range(count)]
+    entries: Iterable[tuple[Kernel, tuple[int, ...], int, Sequence[float | int]]],
+) -> tuple[list[Recorded], Slots]:
+    """Return entries of a tape as the scheduler takes them, and what they tell of its slots."""
+    slots: Slots = defaultdict(_leaf)
     recorded: list[Recorded] = []
     parameter = 0
     for kernel, operands, first, parameters in entries:
@@ -81,7 +90,7 @@ class Group:
 
 def schedule(
     recorded: list[Recorded],
-    slots: list[Slot],
+    slots: Slots,
     alive: frozenset[int],
     donatable: frozenset[int],
     limits: Limits,
@@ -104,7 +113,7 @@ def schedule(
     return assign_buffers([localize(group, slots) for group in groups], slots, alive, donatable)
 
 
-def joined(recorded: list[Recorded], slots: list[Slot], alive: frozenset[int], limits: Limits) -> Finished | None:
+def joined(recorded: list[Recorded], slots: Slots, alive: frozenset[int], limits: Limits) -> Finished | None:
     """Return the one kernel that computes every alive slot, with its dimensions as they are; None where it takes several.
 
     Args: as for :func:`schedule`.
@@ -117,12 +126,12 @@ def joined(recorded: list[Recorded], slots: list[Slot], alive: frozenset[int], l
 
 
 def _merged(
-    needed: list[Recorded], slots: list[Slot], alive: frozenset[int], uses: dict[int, int], limits: Limits
+    needed: list[Recorded], slots: Slots, alive: frozenset[int], uses: dict[int, int], limits: Limits
 ) -> list[Group]:
     """Return the groups that kernels are merged to, in an order in which they can run."""
     long = {
         number: -(-slot.numel * slot.dtype.itemsize // limits.binding_bytes) - 1
-        for number, slot in enumerate(slots)
+        for number, slot in slots.items()
         if slot.dtype is not None and slot.numel * slot.dtype.itemsize > limits.binding_bytes
     }
     builder = _Builder(slots, alive, uses, limits, long)
@@ -131,7 +140,7 @@ def _merged(
     return _ordered(builder.finish())
 
 
-def _has_elements(item: Recorded, slots: list[Slot]) -> bool:
+def _has_elements(item: Recorded, slots: Slots) -> bool:
     return any(slots[slot].numel for slot in item.outputs)
 
 
@@ -158,7 +167,7 @@ def _live_kernels(
 class _Builder:
     def __init__(
         self,
-        slots: list[Slot],
+        slots: Slots,
         alive: frozenset[int],
         uses: dict[int, int],
         limits: Limits,

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.record.apart import computed_apart
 from webgpu_torch_core.record.changes import changed
 from webgpu_torch_core.replay.numbers import numbers
 
@@ -60,14 +61,15 @@ class ParameterwiseOptimizer(Optimizer):
         raise NotImplementedError
 
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """Return the state that a parameter starts with."""
+        """Return the state that a parameter starts with, which depends on shapes and types only."""
         raise NotImplementedError
 
     def _state_of(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """Return a parameter's state, made at its first step."""
         state = self.state[parameter]
         if not state:
-            state.update(self._begin(parameter, group))
+            with computed_apart(parameter.device):
+                state.update(self._begin(parameter, group))
             changed()
         return numbers(state)
 
