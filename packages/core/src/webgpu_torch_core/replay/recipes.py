@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Any, Literal, NamedTuple, TypeVar
 from weakref import ref
 
+from ..backend.collection import without_collection
 from ..bounded import Bounded
 from ..dispatch.direct import DIRECT, PLAIN, Direct
 from ..ir.dtypes import dtype
@@ -84,7 +85,7 @@ def remembered(function: Function) -> Function:
         found = recipes.get(identity)
         # The codes of reports name the thread.
         if found is None or (found.reporting and found.slot != values[0].engine.recorder.slot):
-            return _watched(call.__wrapped__, args, kwargs, values, recipes, identity)
+            return without_collection(lambda: _watched(call.__wrapped__, args, kwargs, values, recipes, identity))
         if found.looks and not _looked_again(found.looks, values):
             return call.__wrapped__(*args, **kwargs)
         engine: Engine = values[0].engine
@@ -197,12 +198,14 @@ class _Tracked:
             return function(*args, **kwargs)
         engine: Any = values[0].engine
         if found is _SEEN:
-            return self._first(function, args, kwargs, values, identity)
+            return without_collection(lambda: self._first(function, args, kwargs, values, identity))
         edges = tuple([edge for each in tensors if each.requires_grad and (edge := each._gradient_edge()) is not None])
         if found is None or (found.forward.reporting and found.slot != engine.recorder.slot):
             operands = [_operand(each, tensors, values, number) for number, each in enumerate(tensors)]
             try:
-                found = self.recipes[identity] = GradientRecipe(function, args, kwargs, operands, engine)
+                found = self.recipes[identity] = without_collection(
+                    lambda: GradientRecipe(function, args, kwargs, operands, engine)
+                )
             except Unknown:
                 self.recipes[identity] = False
                 return function(*args, **kwargs)

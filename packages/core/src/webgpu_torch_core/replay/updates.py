@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple
 
+from ..backend.collection import without_collection
 from ..bounded import Bounded
 from ..dispatch.direct import PLAIN
 from ..dispatch.overrides import intercepted
@@ -61,7 +62,7 @@ def updating(function: Callable[..., None]) -> Callable[..., None]:
         elif identity in known:
             function(*args)
         else:
-            known[identity] = _observed(function, args, tensors, numbers)
+            known[identity] = without_collection(lambda: _observed(function, args, tensors, numbers))
 
     return call
 
