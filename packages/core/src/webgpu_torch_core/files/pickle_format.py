@@ -42,6 +42,7 @@ from webgpu_torch_core.files.pickle_machine import (
 )
 from webgpu_torch_core.files.pickle_objects import REBUILDERS
 from webgpu_torch_core.ir.dtypes import BY_NAME, dtype, uint8
+from webgpu_torch_core.tensors.storage import Size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -438,10 +439,6 @@ def _attributes(state: object) -> dict[str, object]:
     return state
 
 
-def _size(loader: _Loader, values: object = ()) -> tuple[int, ...]:
-    return _counts(values)
-
-
 def _device(loader: _Loader, kind: object, index: object = None) -> str:
     if not isinstance(kind, str) or not (index is None or type(index) is int):
         raise CheckpointError(f"a device is a type and an index, got {brief(kind)}, {brief(index)}")
@@ -489,7 +486,7 @@ _BUILDERS: dict[str, Callable[..., Any]] = {
     "torch._utils._rebuild_parameter": _Loader.rebuild_parameter,
     "torch._utils._rebuild_parameter_with_state": _Loader.rebuild_parameter,
     "torch._tensor._rebuild_from_type_v2": _Loader.rebuild_from_type,
-    "torch.Size": _size,
+    "torch.Size": lambda loader, values=(): Size(_counts(values)),
     "torch.device": _device,
     "collections.OrderedDict": _ordered_dict,
     "collections.Counter": _counter,

@@ -6,13 +6,15 @@ from collections import namedtuple
 from collections.abc import Sequence
 
 from ..autograd import engine
+from ..autograd.forward_ad import tangents_of
 from ..autograd.function import Function
 from ..dispatch.registry import OPERATIONS
 from ..operations.movement.views import movedim
+from ..record.context import context
 from ..record.node import Node
 from ..tensors.pytree import tree_flatten, tree_map, tree_unflatten
 from ..tensors.tensor import Tensor
-from .batching import batch_size, batched, example_of, held, is_batched, level_of, randomness
+from .batching import batch_size, batched, example_of, held, is_batched, level_of, one_by_one, randomness
 from .mapping import spread
 
 # Not typing.NamedTuple: typing is slow to import.
@@ -39,6 +41,9 @@ def over_batches(function: type[Function], args: tuple[object, ...]) -> object:
                 f"You tried to vmap over {name}, but it has both generate_vmap_rule=True and an overriden vmap staticmethod. "
                 "Please set generate_vmap_rule=False or delete the overriden vmap staticmethod to avoid ambiguity."
             )
+        # A node's gradients and tangents are those of whole tensors, and what an example stands for has its own.
+        if batch_size(level) and any(map(_differentiated, args)):
+            return one_by_one(function.apply, level, args, {})
         return NotImplemented
     if not own:
         raise RuntimeError(
@@ -54,6 +59,15 @@ def over_batches(function: type[Function], args: tuple[object, ...]) -> object:
             f"the output. Got {got} instead"
         )
     return _examples(name, *result, level)
+
+
+def _differentiated(value: object) -> bool:
+    """Return whether an argument, or the batch that it is an example of, has a tangent or needs a gradient."""
+    while is_batched(value):
+        value = value.batch  # type: ignore[attr-defined]
+    if not isinstance(value, Tensor):
+        return False
+    return (context.enabled and value.requires_grad) or any(each is not None for each in tangents_of((value,)))
 
 
 def _examples(name: str, output: object, out_dims: object, level: int) -> object:

@@ -59,6 +59,7 @@ class Call:
             token, references, unseen, known = self.world.look(again=True)
             reached = [each() for each in references]
         self.unseen = self.arguments.unseen or unseen
+        self.reached = reached
         self.tensors: list[Any] = [*reached, *self.arguments.tensors]
         self.gradients = [each._grad for each in self.tensors]
         if all(each is None for each in self.gradients):
@@ -75,6 +76,13 @@ class Call:
         self.ambient = ambient()
         self.described = described
         self.key = Conditions(described, token, gradients, aliases, self.ambient)
+
+    def moved(self) -> bool:
+        """Return whether what the function can reach is not what it was, be it that a tensor stands in another's place."""
+        token, references, *_ = self.world.look(again=True)
+        return token is not self.key.token or any(
+            each() is not before for each, before in zip(references, self.reached, strict=True)
+        )
 
     def graph(self) -> bool:
         """Return whether a gradient of the caller's could flow into the function."""
@@ -190,7 +198,7 @@ class CompiledFunction:
         reason = recording.broken or changed or unknown_object(result, call.arguments)
         if reason is None and _drawn() != before:
             reason = "it draws Python's or NumPy's random numbers"
-        if reason is None and call.world.look(again=True)[0] is not call.key.token:
+        if reason is None and call.moved():
             # Perhaps it made what the next call finds: a cache, an optimiser's state.
             self.changes += 1
             if self.changes < CHANGES_LIMIT:
@@ -233,6 +241,8 @@ def _drawn() -> Any:
 
 #: PyTorch's own compilers; whichever is named, functions are recorded and replayed
 _BACKENDS = ("inductor", "eager", "aot_eager", "cudagraphs", "onnxrt", "openxla", "tvm")
+#: names that say how much a compiler is to try
+_MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
 
 def compile(model: Any = None, **options: Any) -> Any:
@@ -244,11 +254,16 @@ def compile(model: Any = None, **options: Any) -> Any:
 
     Raises:
         TypeError: what is to be compiled cannot be called.
-        RuntimeError: the ``backend`` is unknown.
+        RuntimeError: the ``backend`` or the ``mode`` is unknown, or there are a mode and ``options``.
     """
     backend = options.get("backend", "inductor")
     if not callable(backend) and backend not in _BACKENDS:
         raise RuntimeError(f"Invalid backend: {backend!r:.80}; names that are accepted: {', '.join(_BACKENDS)}")
+    mode = options.get("mode")
+    if mode is not None and options.get("options") is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if mode is not None and backend == "inductor" and mode not in _MODES:
+        raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if model is None:
         return lambda function: compile(function, **options)
     if hasattr(model, "_optimized"):

@@ -207,7 +207,7 @@ class Description:
         own = module.__dict__
         found: list[Any] = [module.__class__]
         for name, value in own.items():
-            if name in _IDLE or (not value and value.__class__ is Hooks):
+            if name in _IDLE or (value.__class__ is Hooks and not value):
                 continue
             if name in ("_parameters", "_buffers", "_modules"):
                 found.append((name, *[(key, self.of(each)) for key, each in value.items()]))

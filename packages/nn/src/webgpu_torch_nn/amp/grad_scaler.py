@@ -171,6 +171,10 @@ class GradScaler:
         """Return the factor; 1 if disabled."""
         return self._scale if self._enabled else 1.0
 
+    def _get_growth_tracker(self) -> int:
+        # Programs that log how training goes ask for it.
+        return self._growth_tracker if self._enabled else 0
+
     def get_growth_factor(self) -> float:
         """Return what the factor grows by."""
         return self._growth_factor

@@ -207,7 +207,7 @@ def multi_head_attention_forward(
         queries, keys, values, mask, dropout_p if training else 0.0, is_causal and mask is None, need_weights, num_heads
     )  # fmt: skip
     output = output.transpose(0, 1).reshape(target * count, width)
-    output = linear(output, out_proj_weight, out_proj_bias).reshape(target, count, -1)
+    output = linear(output, out_proj_weight, out_proj_bias).reshape(target, count, out_proj_weight.shape[0])
     if attention is not None:
         attention = attention.reshape(count, num_heads, target, keys.shape[1])
         attention = attention.mean(1) if average_attn_weights else attention

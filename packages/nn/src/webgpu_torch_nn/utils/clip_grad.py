@@ -12,6 +12,7 @@ from webgpu_torch_core.notices import warn
 
 def _norm(tensor: Tensor, norm_type: float) -> Tensor:
     """The vector norm of all elements."""
+    tensor = tensor.abs() if tensor.is_complex() else tensor
     if norm_type == 2.0:
         return (tensor * tensor).sum().sqrt()
     if norm_type == float("inf"):

@@ -230,6 +230,9 @@ class AnySparse(HoldingTensor):
     def __len__(self) -> int:
         return self._sizes[0]
 
+    def __format__(self, specification: str) -> str:
+        return object.__format__(self, specification) if self._sizes else format(self.item(), specification)
+
 
 def _of_values(name: str, tensor: AnySparse, args: Arguments, kwargs: Named) -> AnySparse:
     """Apply a function whose value at zero is zero to the values: in place under a name with an underscore, or into ``out``.

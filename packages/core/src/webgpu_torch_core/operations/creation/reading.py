@@ -248,7 +248,7 @@ def _index(self: Tensor) -> int:
 
 def _told(self: Tensor) -> Tensor:
     """Return a tensor whose number is about to leave it, and its gradient with it."""
-    if self.requires_grad:
+    if recording.enabled and self.requires_grad:
         warn_once(
             "Converting a tensor with requires_grad=True to a scalar may lead to unexpected behavior.\nConsider using tensor.detach() "
             "first."

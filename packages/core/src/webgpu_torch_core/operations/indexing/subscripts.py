@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ...dispatch.direct import PLAIN
 from ...dispatch.registry import operation
-from ...ir.dtypes import UNPROMOTED, bool_, int32, int64, uint8
+from ...ir.dtypes import bool_, int32, int64, uint8
 from ...ir.layouts import (
     broadcast_shapes,
     broadcast_strides,
@@ -86,7 +86,7 @@ def _expand_subscript(input: Tensor, subscript: Any) -> _Entries:
     for each in items:
         if isinstance(each, list | tuple | range) or (type(each).__module__ == "numpy" and getattr(each, "ndim", 0)):
             each = tensor(list(each) if isinstance(each, range) else each, device=input.device)
-            if each.numel() == 0 and each.dtype.category == 2:
+            if each.dtype is not uint8 and each.dtype.category == (1 if each._layout.numel else 2):
                 each = each.to(int64)
         entries.append(each)
     consumed = sum(
@@ -147,7 +147,7 @@ def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) 
                 masks.append((dim, each))
                 indices.extend([None] * each.ndim)
                 dim += each.ndim
-            elif each.dtype.category != 1 or each.dtype in UNPROMOTED:
+            elif each.dtype not in (int32, int64) if each.ndim else each.dtype.category != 1:
                 raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
             elif each.ndim == 0:
                 # PyTorch reads a 0-d integer tensor as a number: a view, even beside index tensors.
