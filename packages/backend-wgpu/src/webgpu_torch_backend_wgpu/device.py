@@ -62,6 +62,7 @@ class WgpuDevice(Device):
     """
 
     asynchronous = True
+    places = True
     forms = frozenset((*FORMS, Attention, PreparedContraction))
     # In statements: drivers were seen to take about a millisecond for each of so many, and more for each of more.
     kernel_length = 160

@@ -89,17 +89,23 @@ class CacheStep:
 
     def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Store a layer's new keys and values [batch, heads, count, head_dim]; return those to attend to."""
-        buffer, heads = self.buffers[layer], keys.shape[1]
         # One buffer for both, as one kernel writes both.
-        both = torch.cat((keys, values), dim=1)
+        cached = self.update_both(layer, torch.cat((keys, values), dim=1))
+        return (keys, values) if self.is_causal else cached
+
+    def update_both(self, layer: int, both: Tensor) -> tuple[Tensor, Tensor]:
+        """Store a layer's new keys and after them its values, [batch, 2 * heads, count, head_dim]; return those to attend to.
+
+        What computes both, one beside the other, can store them, too.
+        """
+        buffer, heads = self.buffers[layer], both.shape[1] // 2
         if self.is_first:
             # The place is known without asking the device: neighbours are written together.
             buffer[:, :, : self.count].copy_(both)
         else:
             buffer.index_copy_(2, self.positions, both)
-        if self.is_causal:
-            return keys, values
-        return buffer[:, :heads, : self.window], buffer[:, heads:, : self.window]
+        whole = both if self.is_causal else buffer[:, :, : self.window]
+        return whole[:, :heads], whole[:, heads:]
 
 
 class KeyValueCache:

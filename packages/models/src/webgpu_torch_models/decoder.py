@@ -155,26 +155,44 @@ class DecoderAttention(Module):
 
     def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor | None, cache: CacheStep | None) -> Tensor:
         batch, tokens, _ = x.shape
-        both = self.widths[0] + self.widths[1]
+        # Queries and keys together, as one kernel normalises and rotates both; it stores them, too, where they and the values go
+        # to a computed place.
+        cached = cache is not None and not cache.is_causal
+        kept = self.kv_heads if cached else 0
+        turned, value = self._projected(x, cached)
+        # (B, H + K, T, D), or 2 K with the values
+        turned = turned.reshape(batch, tokens, self.heads + self.kv_heads + kept, -1).transpose(1, 2)
+        factor = weight = None
+        if self.query_key_norm == "head":
+            factor = torch.rsqrt(turned.float().square().mean(-1, keepdim=True) + self.q_norm.eps)  # (B, H + K, T, 1)
+            weight = self.q_norm.factors(), self.k_norm.factors(), self.heads
+        query, key = rotate(turned, *angles, factor, weight, kept).split((self.heads, self.kv_heads + kept), dim=1)
+        if value is None:
+            key, value = key.chunk(2, dim=1) if cache is None else cache.update_both(self.layer, key)
+        else:
+            value = value.reshape(batch, tokens, self.kv_heads, -1).transpose(1, 2)  # (B, K, T, D)
+            if cache is not None:
+                key, value = cache.update(self.layer, key, value)
+        attended = self._attend(query, key, value, mask)  # (B, H, T, D)
+        return self.o_proj(attended.transpose(1, 2).reshape(batch, tokens, -1))
+
+    def _projected(self, x: Tensor, together: bool) -> tuple[Tensor, Tensor | None]:
+        """Return queries and keys, [batch, tokens, both], and the values, or None: these are behind the keys then (``together``)."""
+        together_at_once = together and self.query_key_norm != "projection"
         if self.fused:
-            turned, value = self.qkv_proj(x).split((both, self.widths[2]), dim=-1)
+            whole = self.qkv_proj(x)
+        elif together_at_once:
+            (whole,) = products(x, (self.q_proj, self.k_proj, self.v_proj))
+        if together_at_once:
+            return whole, None
+        if self.fused:
+            turned, value = whole.split((sum(self.widths[:2]), self.widths[2]), dim=-1)
         else:
             turned, value = products(x, (self.q_proj, self.k_proj), (self.v_proj,))
         if self.query_key_norm == "projection":
             query, key = turned.split(self.widths[:2], dim=-1)
             turned = torch.cat((self.q_norm(query), self.k_norm(key)), dim=-1)
-        # Queries and keys together, as one kernel normalises and rotates both.
-        turned = turned.reshape(batch, tokens, self.heads + self.kv_heads, -1).transpose(1, 2)  # (B, H + K, T, D)
-        value = value.reshape(batch, tokens, self.kv_heads, -1).transpose(1, 2)  # (B, K, T, D)
-        factor = weight = None
-        if self.query_key_norm == "head":
-            factor = torch.rsqrt(turned.float().square().mean(-1, keepdim=True) + self.q_norm.eps)  # (B, H + K, T, 1)
-            weight = self.q_norm.factors(), self.k_norm.factors(), self.heads
-        query, key = rotate(turned, *angles, factor, weight).split((self.heads, self.kv_heads), dim=1)
-        if cache is not None:
-            key, value = cache.update(self.layer, key, value)  # (B, K, S, D)
-        attended = self._attend(query, key, value, mask)  # (B, H, T, D)
-        return self.o_proj(attended.transpose(1, 2).reshape(batch, tokens, -1))
+        return (torch.cat((turned, value), dim=-1), None) if together else (turned, value)
 
     def _attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         dropout = self.dropout if self.training else 0.0

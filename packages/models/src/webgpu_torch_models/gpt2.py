@@ -64,11 +64,12 @@ class GPT2Attention(Module):
 
     def forward(self, x: Tensor, mask: Tensor | None, cache: CacheStep | None) -> Tensor:
         batch, tokens, width = x.shape
-        query, key, value = (
-            part.reshape(batch, tokens, self.n_head, -1).transpose(1, 2) for part in self.c_attn(x).split(width, dim=2)
+        query, both = (
+            part.reshape(batch, tokens, -1, width // self.n_head).transpose(1, 2)  # (B, H, T, D), (B, 2 H, T, D)
+            for part in self.c_attn(x).split((width, 2 * width), dim=2)
         )
-        if cache is not None:
-            key, value = cache.update(self.layer, key, value)
+        # Keys and values stay beside each other: what computes them stores them in the cache.
+        key, value = both.chunk(2, dim=1) if cache is None else cache.update_both(self.layer, both)
         attended = F.scaled_dot_product_attention(
             query,
             key,

@@ -45,15 +45,15 @@ class PagedStep(CacheStep):
         # What others left behind may be no numbers at all, which no weight of zero takes away.
         self.strange = (places > positions[:, -1:])[:, :, None, None]
 
-    def update(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Store a layer's new keys and values [batch, heads, count, head_dim]; return those to attend to."""
-        buffer, (batch, heads, _, dim) = self.buffers[layer], keys.shape
-        new = torch.cat((keys, values), dim=1)
-        buffer.index_copy_(0, self.places, new.transpose(1, 2).reshape(-1, 2 * heads, dim))
+    def update_both(self, layer: int, both: Tensor) -> tuple[Tensor, Tensor]:
+        """Store a layer's new keys and after them its values, [batch, 2 * heads, count, head_dim]; return those to attend to."""
+        buffer, (batch, rows, _, dim) = self.buffers[layer], both.shape
+        heads = rows // 2
+        buffer.index_copy_(0, self.places, both.transpose(1, 2).reshape(-1, rows, dim))
         if self.is_causal:
-            return keys, values
-        pages = buffer.reshape(-1, self.page_size * 2 * heads * dim).index_select(0, self.table.flatten())
-        own = pages.reshape(batch, self.window, 2 * heads, dim).masked_fill(self.strange, 0).transpose(1, 2)
+            return both[:, :heads], both[:, heads:]
+        pages = buffer.reshape(-1, self.page_size * rows * dim).index_select(0, self.table.flatten())
+        own = pages.reshape(batch, self.window, rows, dim).masked_fill(self.strange, 0).transpose(1, 2)
         return own[:, :heads], own[:, heads:]
 
 

@@ -92,7 +92,7 @@ def swapped(x: Tensor, dim: int) -> Tensor:
 
 def rotate(
     x: Tensor, cosine: Tensor, sine: Tensor, factor: Tensor | None = None,
-    weight: tuple[Tensor, Tensor, int] | None = None,
+    weight: tuple[Tensor, Tensor, int] | None = None, kept: int = 0,
 ) -> Tensor:  # fmt: skip
     """Rotate the first ``dim`` elements of heads by their positions' angles.
 
@@ -104,7 +104,10 @@ def rotate(
         factor: float32 [batch, heads, tokens, 1], by which rows are multiplied before, in float32.
         weight: by which elements are multiplied before, in x's type or in that of the weight: [head_dim] of the first heads,
             [head_dim] of the others, and how many the first are.
+        kept: how many of the last heads stay as they are.
     """
+    # Chosen after the change, not before: what only moves is read where it is.
+    number = torch.arange(x.shape[1], device=x.device).reshape(-1, 1, 1)
 
     def ready(part: Tensor, own: Tensor | None) -> Tensor:
         # Rows are scaled here, not before: one kernel then finds their factors and rotates them.
@@ -117,18 +120,16 @@ def rotate(
     def own(change: Callable[[Tensor], Tensor]) -> Tensor | None:
         if weight is None:
             return None
-        # Chosen after the change, not before: what only moves is read where it is.
-        number = torch.arange(x.shape[1], device=x.device).reshape(-1, 1, 1)
         return torch.where(number < weight[2], change(weight[0]), change(weight[1]))  # (heads, 1, dim)
 
     dim = cosine.shape[-1]
     rotated = ready(x[..., :dim], own(lambda each: each[:dim]))
     other = ready(swapped(x, dim), own(lambda each: swapped(each, dim)))
     result = rotated * cosine + other * sine
-    if dim == x.shape[-1]:
-        return result
-    rest = ready(x[..., dim:], own(lambda each: each[dim:]))
-    return torch.cat((result, rest), dim=-1)
+    if dim < x.shape[-1]:
+        rest = ready(x[..., dim:], own(lambda each: each[dim:]))
+        result = torch.cat((result, rest), dim=-1)
+    return torch.where(number < x.shape[1] - kept, result, x) if kept else result
 
 
 def _default(plain: list[float], parameters: dict[str, Any], dim: int, length: int) -> tuple[list[float], float]:

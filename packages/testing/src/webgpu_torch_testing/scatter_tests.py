@@ -18,8 +18,8 @@ from webgpu_torch_core.ir.dtypes import (
     int32,
     int64,
 )
-from webgpu_torch_core.ir.expression import cast, coordinate, load
-from webgpu_torch_core.ir.kernels import Scatter
+from webgpu_torch_core.ir.expression import binary, cast, constant, coordinate, load
+from webgpu_torch_core.ir.kernels import Pointwise, Reduction, RowProgram, Scatter, Store
 from webgpu_torch_core.ir.monoids import monoid
 
 from .base import Conformance
@@ -62,6 +62,30 @@ class ScatterTests(Conformance):
         convert = bool if of is bool_ else float if of.category == 2 else int
         lists = [list(map(convert, each)) for each in (target, values, wanted)]
         self.check(scatter(of, 9, 4, None, index_kind), [lists[0], index, lists[1]], [lists[2]])
+
+    @pytest.mark.parametrize("width", [3, 8])
+    @pytest.mark.parametrize("form", ["pointwise", "rows"])
+    @pytest.mark.parametrize("of", STORAGE, ids=str)
+    def test_stores_at_places(self, of: dtype, form: str, width: int) -> None:
+        # Rows 1 and 2 of four go to the rows that operand 1 names, of a target of six; all of them to another output.
+        if not self.target.places:
+            pytest.skip(f"kernels of {self.target.name} do not store at computed places")
+        self.needs(of, int64)
+        row, value = coordinate(0), cast(read(0, (4, width), of), of)
+        inside = binary("less_equal", constant(1, int32), row) & binary("less", row, 3)
+        place = cast(load(1, 0, (1,), int64), int32) * width
+        stores = Store(0, 0, (width, 1), value), Store(1, 0, (0, 1), value, place, inside)
+        given = operands((of, 4 * width), (int64, 4), (of, 6 * width)), outputs((of, 4 * width), (of, 6 * width, 2)), ()
+        kernel: Any = Pointwise(*given, "places", (4, width), stores)
+        if form == "rows":
+            some = Reduction(monoid("any", bool_), binary("not_equal", read(0, (4, width), of), 0))
+            kernel = RowProgram(*given, "places", (4,), (width,), (some,), (), stores)
+        convert = bool if of is bool_ else float if of.category == 2 else int
+        values, target = [[convert(each % 5) for each in range(n * width)] for n in (4, 6)]
+        wanted = list(target)
+        for number, to in ((1, 4), (2, 0)):
+            wanted[to * width : (to + 1) * width] = values[number * width : (number + 1) * width]
+        self.check(kernel, [values, [9, 4, 0, -9], target], [values, wanted])
 
     @pytest.mark.parametrize("kind", ["sum", "product", "maximum", "minimum"])
     @pytest.mark.parametrize("of", [*INTEGERS, *FLOATS], ids=str)

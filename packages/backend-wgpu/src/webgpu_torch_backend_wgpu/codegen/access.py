@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -11,8 +12,8 @@ from webgpu_torch_core.ir.kernels import Store
 
 from . import ir, statements
 from .ir import Buffer, Load, LoadGroup, Name, Node, convert_to, group_element
-from .lane_values import lane_bits
-from .lowering import Lowering, Reports
+from .lane_values import divisor, lane_bits
+from .lowering import Lowering, Reports, as_index
 from .module import Module, linear_index
 from .statements import StoreGroup
 from .types import HALVES_IN_WORDS
@@ -25,6 +26,13 @@ def aligned(offset: int, strides: tuple[int, ...], position: int, group: int = L
     if position >= len(strides) or strides[position] != 1 or offset % group:
         return False
     return all(stride % group == 0 for index, stride in enumerate(strides) if index != position)
+
+
+def stores_aligned(store: Store, position: int, group: int = LANES) -> bool:
+    """Return whether ``group`` consecutive coordinates of dimension ``position`` are stored as as many consecutive aligned elements."""
+    place = group if store.place is None else divisor(store.place, position)
+    where = 1 if store.where is None else divisor(store.where, position)
+    return min(place, where) > 0 and place % group == 0 and aligned(store.offset, store.strides, position, group)
 
 
 def group_of(itemsize: int, lanes: int) -> int:
@@ -69,6 +77,13 @@ class Buffers:
             return False
         return aligned(offset, strides, self.vector, group_of(dtype.itemsize, self.lanes))
 
+    def _stored_at_once(self, store: Store) -> int:
+        """Return how many elements a store moves at once."""
+        dtype = self.kernel.outputs[store.output].dtype
+        count = group_of(dtype.itemsize, self.lanes)
+        whole = self.vector is not None and self.module.type(dtype).grouped
+        return count if whole and stores_aligned(store, self.vector or 0, count) else 1
+
     @cached_property
     def _in_groups(self) -> set[int]:
         """The operands of which some loads move groups."""
@@ -103,17 +118,35 @@ class Buffers:
         """Return a load at a computed index."""
         return Load(self.operand(node.payload), index)
 
-    def store(self, store: Store, values: Sequence[Node], coordinates: Sequence[Node]) -> None:
-        """Write the statements that store one value per lane."""
-        body, buffer = self.module.body, self.output(store.output)
-        dtype = self.kernel.outputs[store.output].dtype
-        count = group_of(dtype.itemsize, self.lanes) if self.grouped(store.offset, store.strides, dtype) else 1
+    def store_all(self, stores: Sequence[Store], lanes: Sequence[Sequence[Node]], coordinates: Sequence[Node]) -> None:
+        """Write the statements of stores; ``lanes`` are the values of their roots as [lane][expression], in the stores' order."""
+        first = 0
+        for each in stores:
+            roots = [] if each.is_plain else [dict(zip(each.roots(), lane[first:], strict=False)) for lane in lanes]
+            self.store(each, [lane[first] for lane in lanes], coordinates, roots)
+            first += len(each.roots())
+
+    def store(
+        self,
+        store: Store,
+        values: Sequence[Node],
+        coordinates: Sequence[Node],
+        roots: Sequence[Mapping[Expression, Node]] = (),
+    ) -> None:
+        """Write the statements that store one value per lane; ``roots``: by lane what else of the store was computed."""
+        body, buffer, count = self.module.body, self.output(store.output), self._stored_at_once(store)
         for first in range(0, len(values), count):
             index = linear_index(store.offset, store.strides, self._moved(coordinates, first))
-            if count > 1:
-                body.add(StoreGroup(buffer, index, values[first : first + count]))
-            else:
-                body.add(statements.Store(buffer, index, values[first]))
+            if store.place is not None:
+                index = index + as_index(roots[first][store.place])
+            with nullcontext() if store.where is None else body.when(roots[first][store.where]):
+                if count > 1:
+                    body.add(StoreGroup(buffer, index, values[first : first + count]))
+                elif store.place is not None and buffer.encoding.lanes > 1:
+                    # Two coordinates may store one element: their bits must not mix.
+                    body.add(statements.Exchange(buffer, body.let(self.module.fresh("slot"), index), values[first]))
+                else:
+                    body.add(statements.Store(buffer, index, values[first]))
 
 
 class _Lanes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from webgpu_torch_core.ir.expression import Expression, topological
-from webgpu_torch_core.ir.kernels import Contraction
+from webgpu_torch_core.ir.kernels import Contraction, roots_of
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 
 from ..program import Capabilities
@@ -341,12 +341,11 @@ class Frame:
         """Write the stores of one element of the result, or of four neighbouring columns."""
         kernel = self.kernel
         coordinates = batch + split_index(self.module, row, kernel.m) + split_index(self.module, column, kernel.n)
-        roots = [store.value for store in kernel.stores]
+        roots = roots_of(kernel.stores)
         if self.known_sums:
             values = [hidden(each) for each in values]
         found = evaluate(self.buffers, roots, coordinates, len(values), accumulators=values)
-        for number, store in enumerate(kernel.stores):
-            self.buffers.store(store, [lane[number] for lane in found], coordinates)
+        self.buffers.store_all(kernel.stores, found, coordinates)
 
     def zero(self) -> Node:
         """Return the accumulator's zero."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from webgpu_torch_core.ir.kernels import Contraction
+from webgpu_torch_core.ir.kernels import Contraction, roots_of
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..facts import Facts
@@ -73,6 +73,5 @@ def generate_each(kernel: Contraction, capabilities: Capabilities) -> Program:
 def store_sum(buffers: Buffers, kernel: Contraction, coordinates: list[Node], total: Node) -> None:
     """Write the stores of a result from its sum."""
     known = hidden(total) if known_sums(kernel.left, kernel.right) else total
-    values = evaluate(buffers, [each.value for each in kernel.stores], coordinates, accumulators=[known])[0]
-    for store, value in zip(kernel.stores, values, strict=True):
-        buffers.store(store, [value], coordinates)
+    values = evaluate(buffers, roots_of(kernel.stores), coordinates, accumulators=[known])
+    buffers.store_all(kernel.stores, values, coordinates)

@@ -9,6 +9,8 @@ from webgpu_torch_core.ir.expression import Expression, topological
 
 #: lanes from a multiple of which on a thread's first coordinate is
 GROUP = 4
+#: stands for what divides zero: every group's size divides it
+ZERO = 1 << 16
 
 
 def lane_bits(roots: Sequence[Expression], vector: int | None, apart: bool = False) -> dict[Expression, int]:
@@ -30,6 +32,33 @@ def lane_bits(roots: Sequence[Expression], vector: int | None, apart: bool = Fal
         if found is not None and found != -1:
             bits[node] = found
     return bits
+
+
+def divisor(root: Expression, vector: int) -> int:
+    """Return a number, 1 or more, that divides an integer wherever it is computed; 0 where that follows dimension ``vector``.
+
+    Of what is no integer, 1 is known; sums and products that wrap keep powers of two.
+    """
+    found: dict[Expression, int] = {}
+    for node in topological(root):
+        own = [found[each] for each in node.arguments]
+        if 0 in own or (node.step == "coordinate" and node.payload == vector):
+            found[node] = 0
+        elif node.step == "load" and any(node.payload[2][vector : vector + 1]):
+            found[node] = 0
+        elif node.step == "constant" and node.dtype.category == 1:
+            found[node] = abs(node.payload) or ZERO
+        elif node.step in ("add", "subtract") and node.dtype.category == 1:
+            found[node] = math.gcd(*own)
+        elif node.step == "multiply" and node.dtype.category == 1:
+            found[node] = own[0] * own[1]
+        elif node.step == "select" and node.dtype.category == 1:
+            found[node] = math.gcd(*own[1:])
+        elif node.step == "checked" or (node.step == "cast" and node.arguments[0].dtype.category == 1):
+            found[node] = own[0]
+        else:
+            found[node] = 1
+    return found[root]
 
 
 def _own_bits(node: Expression, vector: int | None, places: dict[Expression, tuple[int, int] | None]) -> int | None:

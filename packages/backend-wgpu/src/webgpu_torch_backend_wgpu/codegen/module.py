@@ -149,8 +149,8 @@ def join_words(low: Node, high: Node) -> Node:
 
 def linear_index(offset: int, strides: tuple[int, ...], coordinates: Sequence[Node]) -> Node:
     """Return ``offset + sum(stride * coordinate)`` as u32; negative strides subtract."""
-    terms: list[Node] = [u32(offset)] if offset or not any(strides) else []
-    minus: list[Node] = []
+    terms: list[Node] = [u32(offset)] if offset > 0 or not (offset or any(strides)) else []
+    minus: list[Node] = [u32(-offset)] if offset < 0 else []
     for stride, coordinate in zip(strides, coordinates, strict=False):
         if stride:
             term = coordinate if abs(stride) == 1 else coordinate * abs(stride)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from webgpu_torch_core.ir.dtypes import float16
 from webgpu_torch_core.ir.expression import Expression, topological
-from webgpu_torch_core.ir.kernels import Pointwise
+from webgpu_torch_core.ir.kernels import Pointwise, roots_of
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Program
-from .access import LANES, Buffers, aligned, evaluate, evaluate_apart, group_of
+from .access import LANES, Buffers, evaluate, evaluate_apart, group_of, stores_aligned
 from .ir import Node, fixed
 from .module import LINEAR_GROUP, THREAD, Module, split_index
 
@@ -42,7 +42,7 @@ def generate_grouped(kernel: Pointwise, capabilities: Capabilities, lanes: int, 
         coordinates = split_index(module, i, shape)
         if vector is not None:
             coordinates[-1] = body.let(module.fresh("c"), coordinates[-1] * lanes)
-        _store(kernel, buffers, coordinates, _values(kernel, buffers, coordinates, lanes))
+        buffers.store_all(kernel.stores, _values(kernel, buffers, coordinates, lanes), coordinates)
 
     i = body.let("i", LINEAR_GROUP * (workgroup * rounds) + THREAD)
     body.leave(i >= count)
@@ -60,12 +60,7 @@ def generate_grouped(kernel: Pointwise, capabilities: Capabilities, lanes: int, 
 
 
 def _values(kernel: Pointwise, buffers: Buffers, coordinates: list[Node], lanes: int = 1) -> list[list[Node]]:
-    return evaluate(buffers, [store.value for store in kernel.stores], coordinates, lanes)
-
-
-def _store(kernel: Pointwise, buffers: Buffers, coordinates: list[Node], values: list[list[Node]]) -> None:
-    for number, store in enumerate(kernel.stores):
-        buffers.store(store, [lane[number] for lane in values], coordinates)
+    return evaluate(buffers, roots_of(kernel.stores), coordinates, lanes)
 
 
 def generate_apart(kernel: Pointwise, capabilities: Capabilities) -> Program:
@@ -82,12 +77,12 @@ def generate_apart(kernel: Pointwise, capabilities: Capabilities) -> Program:
             split_index(module, body.let(module.fresh("at"), base + fixed(number * workgroup)), kernel.shape)
             for number in range(APART)
         ]
-        values = evaluate_apart(buffers, [store.value for store in kernel.stores], places)
+        values = evaluate_apart(buffers, roots_of(kernel.stores), places)
         for coordinates, found in zip(places, values, strict=True):
-            _store(kernel, buffers, coordinates, [found])
+            buffers.store_all(kernel.stores, [found], coordinates)
     with body.otherwise(), body.loop("i", base, lambda i: i < count, workgroup) as i:
         coordinates = split_index(module, i, kernel.shape)
-        _store(kernel, buffers, coordinates, _values(kernel, buffers, coordinates))
+        buffers.store_all(kernel.stores, _values(kernel, buffers, coordinates), coordinates)
     return Program((module.finish(workgroup, -(-count // (workgroup * APART))),), ())
 
 
@@ -132,13 +127,14 @@ def _fits(kernel: Pointwise, lanes: int) -> bool:
     """Return whether a thread can compute ``lanes`` elements: whole groups in every store, and none past the end."""
     last = len(kernel.shape) - 1
     for store in kernel.stores:
-        if not aligned(store.offset, store.strides, last, group_of(kernel.outputs[store.output].dtype.itemsize, lanes)):
+        if not stores_aligned(store, last, group_of(kernel.outputs[store.output].dtype.itemsize, lanes)):
             return False
     if kernel.shape[-1] % lanes == 0:
         return True
     # A flat kernel may run past its end: buffers are padded, but only where the whole buffer is this kernel's to write.
     whole = len(kernel.shape) == 1 and all(
-        store.offset == 0 and kernel.outputs[store.output].numel == kernel.shape[0] for store in kernel.stores
+        store.is_plain and store.offset == 0 and kernel.outputs[store.output].numel == kernel.shape[0]
+        for store in kernel.stores
     )
     nodes = topological(*kernel.expressions())
     loads = [node for node in nodes if node.step == "load"]

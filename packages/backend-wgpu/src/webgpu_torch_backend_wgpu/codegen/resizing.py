@@ -144,7 +144,10 @@ def resized(kernel: _Kernel, size: _Sizes) -> _Kernel:
 
     def stores(given: tuple[Store, ...]) -> tuple[Store, ...]:
         return tuple(
-            [Store(each.output, size(each.offset), tuple(map(size, each.strides)), moved(each.value)) for each in given]
+            [
+                each.mapped(moved).replace(offset=size(each.offset), strides=tuple(map(size, each.strides)))
+                for each in given
+            ]
         )
 
     changes: dict[str, Any] = {name: tuple(map(size, getattr(kernel, name))) for name in kernel.dimension_groups}

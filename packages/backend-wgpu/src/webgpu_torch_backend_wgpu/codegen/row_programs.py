@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from webgpu_torch_core.ir.expression import Expression
-from webgpu_torch_core.ir.kernels import RowProgram
+from webgpu_torch_core.ir.kernels import RowProgram, roots_of
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Pass, Program
@@ -183,24 +183,21 @@ class RowWriter:
 
     def row_values(self) -> list[Node]:
         """Write the statements that compute the row stores' values; return these."""
-        roots = [store.value for store in self.kernel.row_stores]
-        return evaluate(Buffers(self.module), roots, self.outer, 1, self.reduced)[0]
+        return evaluate(Buffers(self.module), roots_of(self.kernel.row_stores), self.outer, 1, self.reduced)[0]
 
     def store_rows(self, values: list[Node]) -> None:
         """Write the row stores, done by the first thread of each row."""
         if not values:
             return
         with self.body.when(self.leads):
-            for store, value in zip(self.kernel.row_stores, values, strict=True):
-                Buffers(self.module).store(store, [value], self.outer)
+            Buffers(self.module).store_all(self.kernel.row_stores, [values], self.outer)
 
     def store_elements(self) -> None:
         """Write the loop that computes and stores a thread's elements."""
         with self.body.when(self.valid):
             for inner, number in self.rounds():
-                values = self.values([store.value for store in self.kernel.stores], inner, number)
-                for place, store in enumerate(self.kernel.stores):
-                    self.buffers.store(store, [lane[place] for lane in values], self.outer + inner)
+                values = self.values(roots_of(self.kernel.stores), inner, number)
+                self.buffers.store_all(self.kernel.stores, values, self.outer + inner)
 
     def finish(self, suffix: str = "") -> Pass:
         """Return the pass."""

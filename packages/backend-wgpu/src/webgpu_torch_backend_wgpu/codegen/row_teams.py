@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import chain
 
 from webgpu_torch_core.ir.expression import Expression, topological
-from webgpu_torch_core.ir.kernels import RowProgram
+from webgpu_torch_core.ir.kernels import RowProgram, roots_of
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities
-from .access import LANES, aligned
+from .access import LANES, aligned, stores_aligned
 from .steps import step_length
 from .types import element_type
 from .wgsl import type_bytes
@@ -132,7 +132,7 @@ def _vector_dimension(kernel: RowProgram) -> int | None:
     if not kernel.inner or kernel.inner[-1] % LANES or 0 in kernel.inner:
         return None
     last = len(kernel.outer) + len(kernel.inner) - 1
-    if not all(aligned(each.offset, each.strides, last) for each in kernel.stores):
+    if not all(stores_aligned(each, last) for each in kernel.stores):
         return None
     return last if any(aligned(node.payload[1], node.payload[2], last) for node in _loads(kernel)) else None
 
@@ -140,7 +140,7 @@ def _vector_dimension(kernel: RowProgram) -> int | None:
 def _cached_loads(kernel: RowProgram) -> tuple[Expression, ...]:
     """Return the loads over elements that more than one stage of the program uses."""
     depth = len(kernel.outer)
-    stages = [[each.value] for each in kernel.reductions] + [[each.value for each in kernel.stores]]
+    stages = [[each.value] for each in kernel.reductions] + [roots_of(kernel.stores)]
     count: dict[Expression, int] = {}
     for roots in stages:
         for node in topological(*roots):
@@ -151,7 +151,7 @@ def _cached_loads(kernel: RowProgram) -> tuple[Expression, ...]:
 
 def _shared_values(kernel: RowProgram, capabilities: Capabilities) -> tuple[tuple[Expression, ...], ...]:
     """Return by reduction the largest expressions of elements that it computes, that later stages use, too, and that are long."""
-    stages = [[each.value] for each in kernel.reductions] + [[each.value for each in kernel.stores]]
+    stages = [[each.value] for each in kernel.reductions] + [roots_of(kernel.stores)]
     found: list[tuple[Expression, ...]] = []
     known: set[Expression] = set()
     for number, (root,) in enumerate(stages[:-1]):

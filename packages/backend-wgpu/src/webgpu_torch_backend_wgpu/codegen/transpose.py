@@ -35,7 +35,9 @@ def turned_loads(kernel: Pointwise, capabilities: Capabilities) -> tuple[int, li
     if last < 1 or kernel.elements() < SMALLEST or kernel.shape[last] < ROWS:
         return None
     if any(
-        store.strides[last] != 1 or element_type(kernel.outputs[store.output].dtype.name, capabilities).lanes > 1
+        not store.is_plain
+        or store.strides[last] != 1
+        or element_type(kernel.outputs[store.output].dtype.name, capabilities).lanes > 1
         for store in kernel.stores
     ):
         return None

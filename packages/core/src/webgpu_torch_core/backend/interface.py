@@ -104,6 +104,9 @@ class Device(ABC):
     #: whether its kernels report what expressions find wrong (``checked``), told by :meth:`reported`; elsewhere kernels of
     #: their own look before
     reports: bool = False
+    #: whether its kernels store at computed places, and some of their coordinates only
+    #: (:attr:`~webgpu_torch_core.ir.kernels.Store.place`, ``where``); elsewhere what is written there is a kernel of its own
+    places: bool = False
     #: set while the host waits for a plan's results: a device that sends work off may send the copy of them along
     expects_read: bool = False
     #: why the device works no more (every method raises :class:`DeviceLostError`), None while it does

@@ -35,6 +35,7 @@ class PythonDevice(Device):
     name = "python"
     forms = frozenset((*FORMS, Attention))
     fuses = False
+    places = True
 
     def __init__(self) -> None:
         self.allocated = 0

@@ -132,16 +132,24 @@ def run_kernel(kernel: Any, operands: Sequence[Any], outputs: Sequence[Any], par
 
 def _store(stores: tuple[Store, ...], at: Shape, env: Environment, outputs: Sequence[Any], kernel: Any) -> None:
     # All values before any store: one output may overwrite what another value reads.
-    _put(stores, _values(stores, at, env, kernel), at, outputs)
+    _put(stores, _values(stores, at, env, kernel), outputs)
 
 
-def _values(stores: tuple[Store, ...], at: Shape, env: Environment, kernel: Any) -> list[Any]:
-    return [convert(evaluate(each.value, at, env), kernel.outputs[each.output].dtype) for each in stores]
+def _values(stores: tuple[Store, ...], at: Shape, env: Environment, kernel: Any) -> list[tuple[int | None, Any]]:
+    """Return for each store its index, None where nothing is stored, and its value."""
+    found: list[tuple[int | None, Any]] = []
+    for each in stores:
+        value = convert(evaluate(each.value, at, env), kernel.outputs[each.output].dtype)
+        index = each.offset + sum(map(int.__mul__, each.strides, at))
+        index += 0 if each.place is None else int(evaluate(each.place, at, env))
+        found.append((index if each.where is None or evaluate(each.where, at, env) else None, value))
+    return found
 
 
-def _put(stores: tuple[Store, ...], values: list[Any], at: Shape, outputs: Sequence[Any]) -> None:
-    for each, value in zip(stores, values, strict=True):
-        outputs[each.output][each.offset + sum(map(int.__mul__, each.strides, at))] = value
+def _put(stores: tuple[Store, ...], values: list[tuple[int | None, Any]], outputs: Sequence[Any]) -> None:
+    for each, (index, value) in zip(stores, values, strict=True):
+        if index is not None:
+            outputs[each.output][index] = value
 
 
 def _pointwise(kernel: Pointwise, env: Environment, outputs: Sequence[Any]) -> None:
@@ -213,7 +221,7 @@ def _rows(kernel: RowProgram, env: Environment, outputs: Sequence[Any]) -> None:
         for at in inner if kernel.stores else ():
             _store(kernel.stores, row + at, env, outputs, kernel)
         # Last, because the elements' values may read what these overwrite.
-        _put(kernel.row_stores, values, row, outputs)
+        _put(kernel.row_stores, values, outputs)
 
 
 def _contraction(kernel: Contraction, env: Environment, outputs: Sequence[Any]) -> None:

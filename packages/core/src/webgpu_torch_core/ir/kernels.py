@@ -44,13 +44,35 @@ class Output(Record):
 
 
 class Store(Record):
-    """``outputs[output][offset + sum(stride * coordinate)] = value``; distinct coordinates store distinct elements."""
+    """``outputs[output][offset + sum(stride * coordinate)] = value``; distinct coordinates store distinct elements.
 
-    __slots__ = fields = ("output", "offset", "strides", "value")
+    ``place``, an integer, is added to the index, and any one of several coordinates that store the same element then wins; where
+    ``where`` does not hold, nothing is stored. Both are computed from what the value is computed from, and only devices with
+    :attr:`~webgpu_torch_core.backend.interface.Device.places` are given stores that have them.
+    """
+
+    __slots__ = fields = ("output", "offset", "strides", "value", "place", "where")
+    optional = ("place", "where")
     output: int
     offset: int
     strides: Shape
     value: Expression
+    place: Expression | None
+    where: Expression | None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every coordinate is stored, at a place that is known before."""
+        return self.place is None and self.where is None
+
+    def roots(self) -> tuple[Expression, ...]:
+        """Return all expressions: the value, then the place and the condition, where there are."""
+        return (self.value, *[each for each in (self.place, self.where) if each is not None])
+
+    def mapped(self, change: Callable[[Expression], Expression], outputs: int = 0) -> Store:
+        """Return the store with each expression changed, into the output that is ``outputs`` further."""
+        place, where = [None if each is None else change(each) for each in (self.place, self.where)]
+        return Store(self.output + outputs, self.offset, self.strides, change(self.value), place, where)
 
 
 class Kernel(Record):
@@ -103,16 +125,25 @@ class Kernel(Record):
         return sum(each.numel * each.dtype.itemsize for each in (*self.operands, *self.outputs))
 
 
+def roots_of(stores: Sequence[Store]) -> list[Expression]:
+    """Return all expressions of stores, one store's after another's."""
+    return [root for each in stores for root in each.roots()]
+
+
 def _reindex_stores(stores: tuple[Store, ...], terms: Terms) -> tuple[Store, ...]:
-    values = reindex_all(tuple([each.value for each in stores]), terms)
-    return tuple(
-        Store(each.output, each.offset, reindex_strides(each.strides, terms), value)
-        for each, value in zip(stores, values, strict=True)
-    )
+    roots = roots_of(stores)
+    moved: dict[Expression | None, Expression] = dict(zip(roots, reindex_all(tuple(roots), terms), strict=True))
+    return tuple([
+        Store(
+            each.output, each.offset, reindex_strides(each.strides, terms), moved[each.value], moved.get(each.place),
+            moved.get(each.where),
+        )
+        for each in stores
+    ])  # fmt: skip
 
 
 def _map_stores(stores: tuple[Store, ...], change: Callable[[Expression], Expression]) -> tuple[Store, ...]:
-    return tuple(Store(each.output, each.offset, each.strides, change(each.value)) for each in stores)
+    return tuple([each.mapped(change) for each in stores])
 
 
 class Pointwise(Kernel):
@@ -124,7 +155,7 @@ class Pointwise(Kernel):
     stores: tuple[Store, ...]
 
     def expressions(self) -> Iterator[Expression]:
-        return (each.value for each in self.stores)
+        return iter(roots_of(self.stores))
 
     def map_expressions(self, change: Callable[[Expression], Expression]) -> Pointwise:
         return self.replace(stores=_map_stores(self.stores, change))
@@ -183,8 +214,7 @@ class RowProgram(Kernel):
     def expressions(self) -> Iterator[Expression]:
         for reduction in self.reductions:
             yield reduction.value
-        for store in self.row_stores + self.stores:
-            yield store.value
+        yield from roots_of(self.row_stores + self.stores)
 
     def map_expressions(self, change: Callable[[Expression], Expression]) -> RowProgram:
         return self.replace(
@@ -232,8 +262,7 @@ class Contraction(Kernel):
     def expressions(self) -> Iterator[Expression]:
         yield self.left
         yield self.right
-        for store in self.stores:
-            yield store.value
+        yield from roots_of(self.stores)
 
     def map_expressions(self, change: Callable[[Expression], Expression]) -> Contraction:
         return self.replace(left=change(self.left), right=change(self.right), stores=_map_stores(self.stores, change))
@@ -420,8 +449,8 @@ class Attention(Kernel):
             yield from (product.left, product.right)
         yield from (each for each in (self.first, self.last, self.score) if each is not None)
         for each in self.sums:
-            yield from (each.weight, each.value, each.store.value)
-        yield from (store.value for store in self.row_stores)
+            yield from (each.weight, each.value, *each.store.roots())
+        yield from roots_of(self.row_stores)
 
     def read_often(self) -> frozenset[Expression]:
         """Return what is read once for every block of rows or columns: whatever computes it computes it as often."""

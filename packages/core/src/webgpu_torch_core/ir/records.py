@@ -12,6 +12,8 @@ class Record:
 
     __slots__ = ("_hash",)
     fields: tuple[str, ...] = ()
+    #: those of the last fields that are None where they are not given
+    optional: ClassVar[tuple[str, ...]] = ()
     _hash: int
     _read: ClassVar[Callable[[Record], tuple[Any, ...]]]
     #: what sets the fields: nothing else can
@@ -25,7 +27,7 @@ class Record:
             cls._read = lambda self: tuple(getattr(self, name) for name in cls.fields)
         cls._writes = tuple([getattr(cls, name).__set__ for name in cls.fields])
         if "__init__" not in cls.__dict__ and cls.fields:
-            cls.__init__ = _constructor(cls.fields, cls._writes)  # type: ignore[method-assign]
+            cls.__init__ = _constructor(cls.fields, cls.optional, cls._writes)  # type: ignore[method-assign]
 
     def __init__(self, *values: Any, **named: Any) -> None:
         if len(values) != len(self.fields):
@@ -66,11 +68,14 @@ class Record:
 _write_hash: Callable[[Record, int], None] = Record.__dict__["_hash"].__set__
 
 
-def _constructor(fields: tuple[str, ...], writes: tuple[Callable[[Record, object], None], ...]) -> Callable[..., None]:
+def _constructor(
+    fields: tuple[str, ...], optional: tuple[str, ...], writes: tuple[Callable[[Record, object], None], ...]
+) -> Callable[..., None]:
     """Return what :meth:`Record.__init__` does for these fields, without a loop: scheduling makes records all the time."""
     names = ", ".join(fields)
     lines = [f"    write_{number}(self, {name})" for number, name in enumerate(fields)]
-    source = "\n".join((f"def __init__(self, {names}):", *lines, f"    write_hash(self, hash(({names},)))"))
+    given = ", ".join(f"{name}=None" if name in optional else name for name in fields)
+    source = "\n".join((f"def __init__(self, {given}):", *lines, f"    write_hash(self, hash(({names},)))"))
     scope: dict[str, Any] = {f"write_{number}": write for number, write in enumerate(writes)}
     scope |= {"write_hash": _write_hash, "__name__": __name__}
     exec(compile(source, "<record>", "exec"), scope)

@@ -17,14 +17,16 @@ class Limits:
         bindings: most buffers one kernel may bind.
         binding_bytes: what one binding reaches of a buffer; a longer one counts as several.
         length: how long a fused kernel may be: compilers take more than proportionally longer for long texts.
+        places: whether kernels may store at computed places.
     """
 
-    __slots__ = ("_device", "binding_bytes", "bindings", "length")
+    __slots__ = ("_device", "binding_bytes", "bindings", "length", "places")
 
     def __init__(self, device: Device) -> None:
         self.bindings = device.maximum_bindings
         self.binding_bytes = device.binding_bytes
         self.length = device.kernel_length
+        self.places = device.places
         self._device = device
 
     def length_of(self, roots: Iterable[Expression]) -> int:

@@ -83,7 +83,7 @@ def _localized(
 def _overwritable(kernel: Any, accesses: dict[int, set[Any]], output: int) -> list[int]:
     """Return the operands that output ``output`` may share a buffer with: read only where it is stored."""
     stores = [each for each in kernel.all_stores() if each.output == output]
-    if len(stores) != 1:
+    if len(stores) != 1 or not stores[0].is_plain:
         return []
     wanted = {(stores[0].offset, stores[0].strides)}
     described = kernel.outputs[output]
@@ -99,6 +99,7 @@ def _accesses(kernel: Any) -> dict[int, set[Any]]:
     found: dict[int, set[Any]] = {number: set() for number in range(len(kernel.operands))}
     tiled: list[Expression] = [each.value for each in getattr(kernel, "reductions", ())]
     tiled += (kernel.left, kernel.right) if isinstance(kernel, Contraction) else ()
+    tiled += [root for store in kernel.all_stores() for root in store.roots()[1:]]
     for node in topological(*tiled):
         if node.step in ("load", "load_at"):
             found[node.payload[0] if node.step == "load" else node.payload].add(None)

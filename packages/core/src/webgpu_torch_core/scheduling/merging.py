@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..ir.expression import Expression, make, rewrite, topological
-from ..ir.kernels import Contraction, Kernel, Pointwise, Reduction, RowProgram, Store
+from ..ir.kernels import Contraction, Kernel, Pointwise, Reduction, RowProgram, Scatter, Store
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
 from ..ir.records import Record
 from .domain import groups, schedule_cache, split_dimensions, store_domain
 from .placing import Compact, Numbers, Placed, compact, renumbered, taken, united
+from .writing import as_stores, widened
 
 Factors = dict[int, Shape]
 #: most reductions of a row program that was merged for the sake of what it reads
@@ -161,7 +162,25 @@ def _moved_stores(consumer: Pointwise, base: int, values: dict[Expression, Expre
     def moved(value: Expression) -> Expression:
         return rewrite(value, lambda node, _: values.get(node), ("load",)) if values else value
 
-    return tuple(Store(each.output + base, each.offset, each.strides, moved(each.value)) for each in consumer.stores)
+    return tuple([each.mapped(moved, base) for each in consumer.stores])
+
+
+def merge_write(
+    consumer: Scatter, producer: RowProgram | Contraction | Pointwise, outputs: Numbers
+) -> RowProgram | Contraction | Pointwise | None:
+    """Return the producer with stores of what a scatter writes of its values, all or some, into something else, or None."""
+    if consumer.monoid is not None:
+        return None
+    stores = drop_ones(as_stores(consumer))
+    found = merge_into_rows(stores, producer, outputs) if isinstance(producer, RowProgram) else None
+    if found is not None:
+        return found
+    loads = _loads_of(stores, set(outputs))
+    known = [_full_store(producer, each.payload[0], outputs) for each in loads[:1]]
+    if not known or known[0] is None:
+        return None
+    wide = widened(stores, loads[0], producer.outputs[known[0].output].numel)
+    return None if wide is None else merge_epilogue(wide, producer, outputs)
 
 
 def join_names(first: Kernel, second: Kernel) -> str:
@@ -336,7 +355,7 @@ def _append_reductions(consumer: RowProgram, rows: RowProgram, values: dict[Expr
         places.append(reductions.index(mine))
     moved = consumer.replace(reductions=()).map_expressions(change)
     shifted = [
-        tuple(Store(each.output + base, each.offset, each.strides, each.value) for each in stores)
+        tuple([each.replace(output=each.output + base) for each in stores])
         for stores in (moved.row_stores, moved.stores)
     ]
     return rows.replace(
@@ -367,6 +386,7 @@ RULES = (
     Rule(Contraction, Pointwise, True, merge_epilogue),
     Rule(Pointwise, Pointwise, True, merge_epilogue),
     Rule(Pointwise, Pointwise, False, merge_side_by_side),
+    *[Rule(form, Scatter, True, merge_write) for form in (RowProgram, Contraction, Pointwise)],
 )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.expression import Expression, rewrite, topological
-from ..ir.kernels import Contraction, Pointwise, PreparedContraction, Reduction, RowProgram
+from ..ir.kernels import Contraction, Pointwise, PreparedContraction, Reduction, RowProgram, roots_of
 from ..ir.layouts import contiguous_strides, number_of_elements
 from ..ir.reindexing import reindex
 from .domain import groups, schedule_cache, split_dimensions
@@ -28,7 +28,7 @@ def prepared(consumer: Placed, slot: int, producer: Placed) -> Placed | None:
     kernel = producer.kernel
     if type(consumer.kernel) is not Contraction or not isinstance(kernel, RowProgram | Pointwise):
         return None
-    if len(kernel.stores) != 1 or len(kernel.all_stores()) != 1:
+    if len(kernel.stores) != 1 or len(kernel.all_stores()) != 1 or not kernel.stores[0].is_plain:
         return None
     slots, (_, loaded) = united(consumer.slots, producer.slots)
     parameters, (_, numbers) = united(consumer.parameters, producer.parameters)
@@ -70,7 +70,7 @@ def _only_load(consumer: Contraction, slot: int) -> Expression | None:
     found = [node for node in nodes if node.step == "load" and node.payload[0] == slot]
     if len(found) != 1 or any(node.step == "load_at" and node.payload == slot for node in nodes):
         return None
-    others = (consumer.right, *(store.value for store in consumer.stores))
+    others = (consumer.right, *roots_of(consumer.stores))
     return None if found[0] in topological(*others) else found[0]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ..ir.kernels import Kernel, Pointwise, RowProgram
+from ..ir.kernels import Kernel, Pointwise, RowProgram, Scatter
 from ..ir.layouts import contiguous_strides
 from . import merging
 from .inlining import Inliner, bindings
@@ -222,12 +222,17 @@ class _Merger:
 
     def add(self, item: Placed, outputs: tuple[int, ...], initials: tuple[int | None, ...]) -> None:
         """Merge the kernel into a group or open a new one."""
-        loads = item.bound() | {slot for slot in initials if slot is not None}
+        started = {slot for slot in initials if slot is not None}
+        loads = item.bound() | started
         sources = {self.producer[slot].identity: self.producer[slot] for slot in loads if slot in self.producer}
-        if isinstance(item.kernel, Pointwise | RowProgram) and not any(x is not None for x in initials):
-            for candidate in self._candidates(loads, sources):
-                if self._merge(candidate, item, outputs, loads, sources):
-                    return
+        candidates: list[Group] = []
+        if isinstance(item.kernel, Pointwise | RowProgram) and not started:
+            candidates = self._candidates(loads, sources)
+        elif isinstance(item.kernel, Scatter) and self.limits.places:
+            candidates = [each for each in self._candidates(set(), sources) if self._may_write(each, item, started)]
+        for candidate in candidates:
+            if self._merge(candidate, item, outputs, initials, loads, sources):
+                return
         group = Group(len(self.groups), item, outputs, initials)
         self.groups.append(group)
         self._connect(group, outputs, loads, sources)
@@ -240,13 +245,27 @@ class _Merger:
         ordered = sorted(found.values(), key=lambda group: (group.identity not in sources, -group.identity))
         return [group for group in ordered if merging.is_mergeable(group.item.kernel)]
 
+    def _may_write(self, group: Group, item: Placed, started: set[int]) -> bool:
+        """Return whether a group that a kernel reads could write in its place into what that starts from: what the group does not
+        read, nor make, nor anybody who would come after it then."""
+        later = [each for slot in started for each in self.readers.get(slot, ()) if each.identity >= group.identity]
+        return not later and started.isdisjoint(group.outputs) and not group.slots.isdisjoint(item.slots)
+
     def _merge(
-        self, group: Group, item: Placed, outputs: tuple[int, ...], loads: AbstractSet[int], sources: dict[int, Group]
+        self,
+        group: Group,
+        item: Placed,
+        outputs: tuple[int, ...],
+        initials: tuple[int | None, ...],
+        loads: AbstractSet[int],
+        sources: dict[int, Group],
     ) -> bool:
         bit = 1 << group.identity
         if any(each is not group and each.ancestors & bit for each in sources.values()):
             return False
         bound = (group.slots | loads | set(outputs)) - {s for s in group.outputs if s not in self.wanted}
+        # What an output starts from is in its buffer.
+        bound.difference_update(initials)
         # Rows that only share what they read leave bindings for what follows from them: that saves more.
         apart = group.identity not in sources and isinstance(item.kernel, RowProgram)
         # Where they would wait for something, all that the group reads would stay in memory until then.
@@ -259,7 +278,7 @@ class _Merger:
             return False
         group.item = merged
         group.outputs += outputs
-        group.initials = group.initials + (None,) * len(outputs)
+        group.initials += initials
         before = group.ancestors
         self._connect(group, outputs, loads, sources)
         if group.ancestors != before:
