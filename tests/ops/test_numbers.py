@@ -257,3 +257,13 @@ def test_ranges_have_the_bits_of_pytorchs(kind: str, start: float, step: float, 
     for name, arguments in (("arange", (start, end, step)), ("linspace", (start, end, count))):
         ours, reference = (getattr(t, name)(*arguments, dtype=getattr(t, kind)).tolist() for t in (OURS, torch))
         assert ours == reference
+
+
+@pytest.mark.parametrize("start, end, step", [(0, 8, 2), (0.5, 8, 0.3), (3, -3, -0.25)])
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "float64"])
+def test_ranges_without_data(kind: str, start: float, end: float, step: float) -> None:
+    """On ``meta``, where networks are built before their weights are read."""
+    for name, arguments in (("arange", (start, end, step)), ("linspace", (start, end, 5))):
+        found, expected = (getattr(t, name)(*arguments, dtype=getattr(t, kind), device="meta") for t in (OURS, ORACLE))
+        assert tuple(found.shape) == tuple(expected.shape)
+        assert (str(found.dtype), found.device.type) == (str(expected.dtype), "meta")

@@ -52,6 +52,12 @@ FUNCTIONS = {
     "less_equal": "less_equal", "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor",
 }  # fmt: skip
 
+#: functions that NumPy computes otherwise, and rounds otherwise, where elements lie backwards in memory
+_FORWARDS = frozenset((
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "power", "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh",
+    "cosh", "tanh", "asinh", "acosh", "atanh", "hypot", "erf", "erfc", "erfinv", "lgamma", "digamma",
+))  # fmt: skip
+
 #: types of whose extrema NumPy has vector instructions for two arrays only
 _LINED = ("float32", "float64", "int32", "int64")
 
@@ -161,12 +167,22 @@ class Printer:
 
     def arguments(self, node: Expression, names: list[str]) -> list[str]:
         """Return the operands of a step as its function takes them."""
+        if node.step in _FORWARDS:
+            # A value is the same wherever it is computed: all of a flipped tensor, or one element of it.
+            pairs = zip(node.arguments, names, strict=True)
+            return [f"{name}.copy()" if self._is_backwards(each) else name for each, name in pairs]
         if node.step in ("maximum", "minimum") and node.dtype.name in _LINED:
             for place, other in ((0, 1), (1, 0)):
                 if node.arguments[place].step in NUMBERS and self._is_whole(self.axes.get(names[other], frozenset())):
                     names = list(names)
                     names[place] = f"r.repeated({names[place]}, {names[other]})"
         return names
+
+    def _is_backwards(self, node: Expression) -> bool:
+        """Return whether a value's elements lie backwards in memory along some dimension; computed ones never do."""
+        return node.step == "load" and any(
+            stride < 0 and size > 1 for stride, size in zip(node.payload[-1], self.domain)
+        )
 
     def _is_whole(self, axes: frozenset[int]) -> bool:
         """Return whether values that vary along some dimensions are as many as the domain's elements, and many."""

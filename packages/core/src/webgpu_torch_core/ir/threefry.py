@@ -35,15 +35,19 @@ def threefry4x32(counter: Words, key: Words) -> Words:
     a, b, c, d = ((word + each) & _MASK for word, each in zip(counter, key, strict=True))
     for number in range(ROUNDS):
         first, second = ROTATIONS[number % len(ROTATIONS)]
-        a, c = (a + b) & _MASK, (c + d) & _MASK
-        # What is rotated changes places: the next round mixes it with the other sum.
-        b, d = _rotated(d, second) ^ c, _rotated(b, first) ^ a
+        a, b, c, d = _mixed(a, b, c, d, first, second)
         if (number + 1) % INJECTION == 0:
             times = (number + 1) // INJECTION
             added = [keys[(times + each) % len(keys)] for each in range(4)]
             a, b, c, d = ((word + each) & _MASK for word, each in zip((a, b, c, d + times), added, strict=True))
     # After an odd number of rounds they have changed places.
     return (a, d, c, b) if ROUNDS % 2 else (a, b, c, d)
+
+
+def _mixed(a: int, b: int, c: int, d: int, first: int, second: int) -> Words:
+    a, c = (a + b) & _MASK, (c + d) & _MASK
+    # What is rotated changes places: the next round mixes it with the other sum.
+    return a, _rotated(d, second) ^ c, c, _rotated(b, first) ^ a
 
 
 def _rotated(word: int, bits: int) -> int:

@@ -15,7 +15,7 @@ from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout
 from ...ir.scalar import fused_multiply_add
 from ...ir.scalar_math import convert, halves
-from ...record.devices import device, engine_for
+from ...record.devices import device, engine_for, has_float64
 from ...tensors.tensor import Tensor
 from ..common import as_leaf, kernel_cache, record_on, require_layout
 from ..elementwise.call import default_float
@@ -158,7 +158,7 @@ def _along(start: Expression, number: Expression, step: tuple[Expression, Expres
 
 def _range(count: int, start: float, step: float, kind: dtype, place: device) -> Tensor:
     engine, layouts = engine_for(place), (contiguous_layout((count,)),)
-    if kind.category != 2 or float64 not in engine.device.dtypes or _is_exact(count, start, step, kind):
+    if kind.category != 2 or not has_float64(place) or _is_exact(count, start, step, kind):
         if compute_dtype(kind).category == 1:
             start, step = int(start), int(step)
         return record_on(engine, place, range_kernel(count, kind), (), (start, step), layouts)
