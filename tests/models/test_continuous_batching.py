@@ -136,7 +136,7 @@ def test_steps_are_captured_once_for_each_size() -> None:
         submit(batch, job)
         batch.step()
     finish(batch)
-    for key, step in batch.steps._found.items():
+    for key, step in batch.steps._kept._found.items():
         assert step.statistics["recorded"] == 1, (key, step.statistics)  # type: ignore[attr-defined]
 
 

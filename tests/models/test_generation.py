@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import copy
+import gc
 import warnings
+import weakref
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import reference_cases as cases
 import webgpu_torch_core as torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from recorded_models import load, outputs_of
 from webgpu_torch_core.files import load_safetensors
 from webgpu_torch_models import AutoModelForCausalLM, AutoModelForSeq2SeqLM
-from webgpu_torch_models.generation import Decoder, GenerationConfig
+from webgpu_torch_models.generation import GenerationConfig, decoding
 from webgpu_torch_models.generation.endings import Endings
+from webgpu_torch_models.generation.kept import steps_of
 from webgpu_torch_models.generation.rules import Past, Rules
+from webgpu_torch_models.gpt2 import GPT2Config, GPT2LMHeadModel
 from webgpu_torch_models.pipelines.segments import segments_of
 
 WANTED = load_safetensors(cases.FOLDER / "generations.safetensors")
@@ -136,17 +144,93 @@ def test_captured_draws(device: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow_on("likeliest")
 @pytest.mark.parametrize("options", [{}, {"do_sample": True, "repetition_penalty": 1.3}], ids=["likeliest", "drawn"])
-def test_steps_are_replayed(options: dict[str, Any], tmp_path: Path) -> None:
+def test_steps_are_replayed_for_the_next_text(options: dict[str, Any], tmp_path: Path) -> None:
     if torch.webgpu.device_count() == 0:
         pytest.skip("the host's steps are not captured")
     model, ids, _ = begun("llama", tmp_path, "webgpu")
-    decoder = Decoder(model, model.generation_config.changed(**options), 2, 40, compile=True)
-    with torch.no_grad():
-        token = decoder.prefill(ids)
-        for _ in range(8):
-            token = decoder.advance(token)
-    [step] = decoder._steps.values()
-    assert step.statistics["replayed"] >= 6, step.statistics
+    # Of 11 to 12 tokens, in one bucket.
+    for text in (ids, ids.flip(1), torch.cat([ids, ids[:, :1]], dim=1)):
+        found = [
+            model.generate(
+                text, max_new_tokens=6, generator=torch.Generator("webgpu").manual_seed(3), compile=compile, **options
+            ).tolist()
+            for compile in (True, False)
+        ]
+        assert found[0] == found[1]
+    counts = [each.statistics for each in steps_of(model)]
+    assert len(counts) == 2
+    assert sum(each["replayed"] for each in counts) >= 12, counts
+    assert sum(each["recorded"] for each in counts) <= 4, counts
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> tuple[int, int, bool, dict[str, Any]]:
+    """Return how many tokens a prompt has, how many follow, whether there is padding, and how they are chosen."""
+    options: dict[str, Any] = draw(
+        st.sampled_from(
+            [
+                {},
+                {"num_beams": 2},
+                {"repetition_penalty": 1.4},
+                {"no_repeat_ngram_size": 2},
+                {"bad_words_ids": [[3], [4, 5]]},
+                {"min_new_tokens": 3, "eos_token_id": list(range(40))},
+                {"do_sample": True, "top_k": 5},
+                {"do_sample": True, "temperature": 0.5, "top_p": 0.9},
+            ]
+        )
+    )
+    return draw(st.integers(1, 40)), draw(st.integers(1, 4)), draw(st.booleans()), options
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "gemma2"])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(given=st.lists(texts(), min_size=2, max_size=4))
+def test_texts_one_after_the_other_are_those_of_new_models(
+    name: str, given: list[tuple[int, int, bool, dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory, device: str
+) -> None:
+    """What is kept of a text (steps, lengths that prompts are filled up to) changes nothing of the next one."""
+    if name == "gpt2":
+        # With learned positions, no more of them than the longest text has.
+        torch.manual_seed(1)
+        config = GPT2Config(vocab_size=97, n_positions=44, n_embd=32, n_layer=2, n_head=2, initializer_range=0.4)
+        model = GPT2LMHeadModel(config).to(device).eval()
+    else:
+        model = begun(name, tmp_path_factory.mktemp("model"), device)[0]
+    for tokens, count, padded, options in given:
+        torch.manual_seed(tokens)
+        ids = torch.randint(5, 90, (2, tokens)).to(device)
+        mask = torch.ones_like(ids)
+        if padded:
+            mask[1, : tokens // 2] = 0
+        wanted = plainly(model, ids, mask, count, options)
+        generator = torch.Generator(device).manual_seed(tokens)
+        found = model.generate(ids, attention_mask=mask, max_new_tokens=count, generator=generator, **options)
+        assert found.tolist() == wanted, (tokens, count, padded, options)
+
+
+def plainly(model: Any, ids: Any, mask: Any, count: int, options: dict[str, Any]) -> list[list[int]]:
+    """Return what is generated where prompts are not filled up and nothing is captured or kept."""
+    other = copy.deepcopy(model)
+    generator = torch.Generator(ids.device).manual_seed(ids.shape[1])
+    with mock.patch.object(decoding, "bucket_of", lambda length: length):
+        found = other.generate(
+            ids, attention_mask=mask, max_new_tokens=count, generator=generator, compile=False, **options
+        )
+    return found.tolist()
+
+
+def test_a_model_that_generated_goes_when_nobody_holds_it(tmp_path: Path, device: str) -> None:
+    model, ids, _ = begun("llama", tmp_path, device)
+    for _ in range(3):
+        model.generate(ids, max_new_tokens=3)
+    gone = weakref.ref(model), weakref.ref(next(model.parameters()))
+    gc.disable()
+    try:
+        del model
+        assert [each() for each in gone] == [None, None]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,14 @@ from webgpu_torch_core import Tensor
 
 #: the smallest window, and from which one on there is one between it and twice of it
 _LEAST, _LONG = 128, 2048
+#: shorter prompts are taken as they are
+_SHORT = 8
+
+
+def bucket_of(length: int) -> int:
+    """Return how many tokens a prompt is filled up to, one of few numbers: at most an eighth of the next power of two more."""
+    step = (1 << (length - 1).bit_length()) // 8
+    return length if length <= _SHORT else -(-length // step) * step
 
 
 def window_of(length: int) -> int:
@@ -28,9 +36,9 @@ def window_of(length: int) -> int:
 def capacity_of(length: int) -> int:
     """Return the capacity that a cache for ``length`` tokens gets: one of few numbers, for which steps are planned once.
 
-    It is a multiple of 128, and of an eighth of the window from 2048 tokens on.
+    It is a multiple of 128, and of an eighth of the window.
     """
-    step = max(_LEAST, window_of(length) // 8) if length > _LONG else _LEAST
+    step = max(_LEAST, window_of(length) // 8)
     return -(-length // step) * step
 
 

@@ -8,7 +8,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from webgpu_torch_models.cache import CacheStep, KeyValueCache
-from webgpu_torch_models.language import next_token_loss
+from webgpu_torch_models.language import kept_positions, next_token_loss
 from webgpu_torch_models.output import CausalLMOutput
 from webgpu_torch_models.pretrained import PreTrainedModel
 
@@ -63,11 +63,7 @@ class CausalLM(PreTrainedModel):
         step = cache.step(input_ids.shape[1]) if isinstance(cache, KeyValueCache) else cache
         if position_ids is None:
             position_ids = self.default_positions(input_ids, attention_mask) if step is None else step.position_ids
-        hidden = self.hidden(input_ids, position_ids, attention_mask, step)
-        if isinstance(logits_to_keep, Tensor):
-            hidden = hidden.index_select(1, logits_to_keep)
-        elif logits_to_keep:
-            hidden = hidden[:, -logits_to_keep:]
+        hidden = kept_positions(self.hidden(input_ids, position_ids, attention_mask, step), logits_to_keep)
         logits = getattr(self, self.head)(hidden)
         if self.softcap is not None:
             logits = torch.tanh(logits / self.softcap) * self.softcap

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakKeyDictionary
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.operations.contraction.encoded_weights import encoded_linear
+from webgpu_torch_core.record.changes import structure
 from webgpu_torch_nn import Linear, Module
 from webgpu_torch_nn import functional as F
 
@@ -77,6 +79,21 @@ def lay_side_by_side(maps: Sequence[Module]) -> None:
                     pieces = torch.cat([each.detach() for each in parts]).split([each.shape[0] for each in parts])
                     for each, piece in zip(parts, pieces, strict=True):
                         each.data = piece
+
+
+#: what had changed when the maps of a module were last laid side by side
+_joined_at: WeakKeyDictionary[Module, int] = WeakKeyDictionary()
+
+
+def join_maps(model: Module) -> None:
+    """Lay the maps side by side that the modules in a model name in ``joined_maps``, if something changed since they were."""
+    if _joined_at.get(model) == structure.version:
+        return
+    for module in model.modules():
+        lay_side_by_side(
+            [getattr(module, name) for name in getattr(module, "joined_maps", ()) if hasattr(module, name)]
+        )
+    _joined_at[model] = structure.version
 
 
 def products(x: Tensor, *groups: Sequence[Module]) -> tuple[Tensor, ...]:

@@ -82,6 +82,13 @@ def mask_of(
     return causal_mask(attention_mask, sliding_window)
 
 
+def kept_positions(states: Tensor, logits_to_keep: int | Tensor) -> Tensor:
+    """Return the states [batch, tokens, width] of that many last tokens (0 is all), or of those that int64 [positions] names."""
+    if isinstance(logits_to_keep, Tensor):
+        return states.index_select(1, logits_to_keep)
+    return states[:, -logits_to_keep:] if logits_to_keep else states
+
+
 def next_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
     """Return the mean cross-entropy, in float32, of predicting each label from the position before it.
 

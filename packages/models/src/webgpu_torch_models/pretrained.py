@@ -22,7 +22,7 @@ from webgpu_torch_models.cache import KeyValueCache
 from webgpu_torch_models.config import ModelConfig, not_positive
 from webgpu_torch_models.generation import GenerationConfig, generate, stream
 from webgpu_torch_models.hub import find_folder
-from webgpu_torch_models.joined import lay_side_by_side
+from webgpu_torch_models.joined import join_maps
 from webgpu_torch_models.linear import EncodedLinear, check_quantization, encode_linears
 from webgpu_torch_models.lora import load_adapter
 from webgpu_torch_models.packed_weights import packed_linears
@@ -109,10 +109,7 @@ class PreTrainedModel(Module):
 
         Modules name such maps in ``joined_maps``. Parameters stay the same objects with the same values and shapes.
         """
-        for module in self.modules():
-            lay_side_by_side(
-                [getattr(module, name) for name in getattr(module, "joined_maps", ()) if hasattr(module, name)]
-            )
+        join_maps(self)
 
     def new_cache(self, batch_size: int, capacity: int, padding: Tensor | None = None) -> KeyValueCache:
         """Return an empty cache for sequences of up to ``capacity`` tokens.

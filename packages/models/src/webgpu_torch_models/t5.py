@@ -18,7 +18,7 @@ from webgpu_torch_nn import functional as F
 from webgpu_torch_models.cache import CacheStep, KeyValueCache
 from webgpu_torch_models.config import ModelConfig
 from webgpu_torch_models.decoder import RMSNorm
-from webgpu_torch_models.language import activation, classification_loss
+from webgpu_torch_models.language import activation, classification_loss, kept_positions
 from webgpu_torch_models.output import EncoderOutput, Seq2SeqOutput
 from webgpu_torch_models.seq2seq import Seq2SeqModel
 
@@ -313,7 +313,7 @@ class T5ForConditionalGeneration(T5EncoderModel):
         decoder_input_ids: Tensor | None = None,
         labels: Tensor | None = None,
         cache: KeyValueCache | CacheStep | None = None,
-        logits_to_keep: int = 0,
+        logits_to_keep: int | Tensor = 0,
     ) -> Seq2SeqOutput:
         """Compute the logits of the next token at every position of the written text.
 
@@ -323,13 +323,14 @@ class T5ForConditionalGeneration(T5EncoderModel):
             decoder_input_ids: int64 [batch, tokens], what is written; ``labels`` moved by one where there are any.
             labels: int64 [batch, tokens], -100 where nothing is asked.
             cache: holds what was read, and what was written before.
-            logits_to_keep: compute the logits of only that many last positions; 0 is all.
+            logits_to_keep: compute the logits of only that many last positions (0 is all), or of those that int64
+                [positions] names.
         """
         step, written, states, context = self.parts(input_ids, attention_mask, decoder_input_ids, labels, cache)
         count = 2 * len(self.decoder.block)
         mask = (context[count] != 0)[:, None, None] if len(context) > count else None
         pairs = [(context[number], context[number + 1], mask) for number in range(0, count, 2)]
         x = self.decoder(written, None, step, pairs)
-        x = x[:, -logits_to_keep:] if logits_to_keep else x
+        x = kept_positions(x, logits_to_keep)
         logits = self.lm_head(x * self.config.d_model**-0.5 if self.config.scale_decoder_outputs else x)
         return Seq2SeqOutput(logits, states, classification_loss(logits, labels), cache)

@@ -17,7 +17,7 @@ from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.cache import CacheStep, KeyValueCache
 from webgpu_torch_models.config import ModelConfig
-from webgpu_torch_models.language import activation, check_heads, classification_loss, sinusoids
+from webgpu_torch_models.language import activation, check_heads, classification_loss, kept_positions, sinusoids
 from webgpu_torch_models.output import Seq2SeqOutput
 from webgpu_torch_models.seq2seq import Seq2SeqModel
 
@@ -165,7 +165,7 @@ class WhisperDecoder(Module):
         tokens, limit = input_ids.shape[1], self.embed_positions.num_embeddings
         if (tokens if cache is None else cache.length) > limit:
             raise ValueError(f"more tokens than the model's max_target_positions={limit}")
-        positions = torch.arange(tokens, device=input_ids.device) if cache is None else cache.positions
+        positions = torch.arange(tokens, device=input_ids.device) if cache is None else cache.position_ids
         x = self.embed_tokens(input_ids) * self.scale + self.embed_positions(positions)  # (B, T, E)
         x = F.dropout(x, self.dropout, self.training)
         mask = None if cache is None else cache.mask_within()
@@ -226,7 +226,7 @@ class WhisperForConditionalGeneration(Seq2SeqModel):
         decoder_input_ids: Tensor | None = None,
         labels: Tensor | None = None,
         cache: KeyValueCache | CacheStep | None = None,
-        logits_to_keep: int = 0,
+        logits_to_keep: int | Tensor = 0,
     ) -> Seq2SeqOutput:
         """Compute the logits of the next token at every position of the written text.
 
@@ -236,7 +236,8 @@ class WhisperForConditionalGeneration(Seq2SeqModel):
             decoder_input_ids: int64 [batch, tokens], what is written; ``labels`` moved by one where there are any.
             labels: int64 [batch, tokens], -100 where nothing is asked.
             cache: holds what was heard, and what was written before.
-            logits_to_keep: compute the logits of only that many last positions; 0 is all.
+            logits_to_keep: compute the logits of only that many last positions (0 is all), or of those that int64
+                [positions] names.
 
         Raises:
             ValueError: features of another length than the model's, too many tokens, or nothing to read.
@@ -244,5 +245,5 @@ class WhisperForConditionalGeneration(Seq2SeqModel):
         step, written, states, context = self.parts(input_features, None, decoder_input_ids, labels, cache)
         pairs = list(zip(context[::2], context[1::2], strict=True))
         x = self.model.decoder(written, step, pairs)
-        logits = self.proj_out(x[:, -logits_to_keep:] if logits_to_keep else x)
+        logits = self.proj_out(kept_positions(x, logits_to_keep))
         return Seq2SeqOutput(logits, states, classification_loss(logits, labels), cache)

@@ -9,7 +9,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.generation.config import GenerationConfig
+from webgpu_torch_models.generation.config import GenerationConfig, Sampling
 from webgpu_torch_models.generation.decoding import Choose, Decoder, Ruled
 from webgpu_torch_models.generation.endings import Endings
 from webgpu_torch_models.generation.scores import process_scores
@@ -81,7 +81,7 @@ class Beams:
 
 
 def continuations(
-    config: GenerationConfig, keep: int, generator: torch.Generator | None = None
+    sampling: Sampling, beams: int, keep: int, generator: torch.Generator | None = None
 ) -> Choose[tuple[Tensor, Tensor]]:
     """Return the function that gives the ``keep`` best continuations of each sequence, or draws them.
 
@@ -91,10 +91,10 @@ def continuations(
 
     def choose(logits: Tensor, ruled: Ruled, scores: Tensor) -> tuple[Tensor, Tensor]:
         logits = ruled(F.log_softmax(logits, dim=-1))
-        if config.do_sample:
-            logits = process_scores(logits, config, keep // config.num_beams)
-        total = (logits + scores.unsqueeze(1)).reshape(-1, config.num_beams * logits.shape[-1])
-        if not config.do_sample:
+        if sampling.do_sample:
+            logits = process_scores(logits, sampling, keep // beams)
+        total = (logits + scores.unsqueeze(1)).reshape(-1, beams * logits.shape[-1])
+        if not sampling.do_sample:
             found = torch.topk(total, keep)
             return found[0], found[1]
         places = torch.multinomial(F.softmax(total, dim=-1), keep, generator=generator)
@@ -121,8 +121,8 @@ def beam_search(
     rows = [Beams(config, endings) for _ in range(batch)]
     repeated = [each.repeat_interleave(beams, 0) for each in context]
     spread = None if padding is None else padding.repeat_interleave(beams, 0)
-    choose = continuations(config, keep, generator)
-    decoder = Decoder(model, config, batch * beams, tokens + count, spread, compile, repeated, choose)
+    choice = continuations, config.sampling, beams, keep
+    decoder = Decoder(model, config, batch * beams, tokens + count, spread, compile, repeated, choice, generator)
     device = input_ids.device
 
     def scores() -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, ClassVar, TypedDict, Unpack
+from typing import Any, ClassVar, NamedTuple, TypedDict, Unpack
 
 from webgpu_torch_models.config import JsonConfig, ModelConfig
 
@@ -37,6 +37,16 @@ class GenerationOptions(TypedDict, total=False):
     bos_token_id: int | None
     eos_token_id: int | list[int] | None
     pad_token_id: int | None
+
+
+class Sampling(NamedTuple):
+    """How a token is chosen from scores; attributes as :class:`GenerationConfig`'s."""
+
+    do_sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float | None = None
 
 
 def _listed(tokens: int | list[int] | None) -> list[int]:
@@ -182,6 +192,13 @@ class GenerationConfig(JsonConfig):
     def new_tokens(self) -> int:
         """How many tokens to add at most."""
         return 20 if self.max_new_tokens is None else self.max_new_tokens
+
+    @property
+    def sampling(self) -> Sampling:
+        """How a token is chosen: equal where the same is done."""
+        if not self.do_sample:
+            return Sampling()
+        return Sampling(True, self.temperature, self.top_k, self.top_p, self.min_p)
 
     @property
     def end_tokens(self) -> list[int]:

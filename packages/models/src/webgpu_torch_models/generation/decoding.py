@@ -1,8 +1,12 @@
-"""A model, its cache, and one decoding step as a function of tensors, which also chooses the next token."""
+"""A model, its cache, and its steps as functions of tensors, which also choose the next token.
+
+A step, of a prompt or of a token of each sequence, is kept by the model under all that it depends on besides its arguments:
+what was captured for one text is replayed for the next.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -10,9 +14,10 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.cache import CacheStep, capacity_of
-from webgpu_torch_models.generation.config import GenerationConfig
-from webgpu_torch_models.generation.rules import Past, Rules
+from webgpu_torch_models.cache import CacheStep, bucket_of, capacity_of
+from webgpu_torch_models.generation.config import GenerationConfig, Sampling
+from webgpu_torch_models.generation.kept import step_of
+from webgpu_torch_models.generation.rules import Past, RowRules, Rules
 from webgpu_torch_models.generation.scores import process_scores
 
 if TYPE_CHECKING:
@@ -24,30 +29,33 @@ Choose = Callable[..., T]
 """Takes logits, float32 [batch, vocabulary], the function that applies the rules to scores, and more; returns tensors."""
 
 
-def next_token(config: GenerationConfig, generator: torch.Generator | None = None) -> Callable[..., Tensor]:
+def next_token(sampling: Sampling, generator: torch.Generator | None = None) -> Choose[Tensor]:
     """Return the function that chooses the likeliest token, or draws one: int64 [batch]."""
 
     def choose(logits: Tensor, ruled: Ruled) -> Tensor:
         logits = ruled(logits)
-        if not config.do_sample:
+        if not sampling.do_sample:
             return logits.argmax(dim=-1)
-        probabilities = F.softmax(process_scores(logits, config), dim=-1)
+        probabilities = F.softmax(process_scores(logits, sampling), dim=-1)
         return torch.multinomial(probabilities, 1, generator=generator).squeeze(1)
 
     return choose
 
 
 class Decoder(Generic[T]):
-    """A model, its cache, and one decoding step as a function of tensors.
+    """A model and its cache, which take up a prompt and then tokens.
 
     Args:
         model: has ``new_cache`` and takes ``cache`` in its call.
         config: how tokens are chosen.
         batch_size, capacity: of the cache, which may have room for more tokens.
         padding: int64 [batch], padding at the start of each sequence.
-        compile: capture the decoding step with :func:`torch.compile`, once for each window of the cache.
+        compile: capture the steps with :func:`torch.compile`, once for each length of prompts (of which there are few:
+            :func:`.bucket_of`) and window of the cache.
         context: what an encoder made for the decoder.
-        choose: what is made of each step's logits; by default :func:`next_token`.
+        choice: a function that returns what is made of each step's logits, and its arguments but for the generator; by
+            default :func:`next_token`.
+        generator: what is drawn from; None is the device's own.
     """
 
     def __init__(
@@ -59,7 +67,8 @@ class Decoder(Generic[T]):
         padding: Tensor | None = None,
         compile: bool = False,
         context: Sequence[Tensor] = (),
-        choose: Choose[T] | None = None,
+        choice: tuple[Callable[..., Choose[T]], *tuple[Hashable, ...]] | None = None,
+        generator: torch.Generator | None = None,
     ) -> None:
         self.model = model
         self.config = config
@@ -67,37 +76,41 @@ class Decoder(Generic[T]):
         self.cache = model.new_cache(batch_size, capacity_of(capacity), padding)
         self.cache.context = context
         self.compile = compile
-        self.choose: Choose[T] = next_token(config) if choose is None else choose  # type: ignore[assignment]
-        self.vocabulary = 0
+        self.choice: tuple[Any, ...] = (next_token, config.sampling) if choice is None else choice
+        self.generator = generator if config.do_sample else None
+        self.vocabulary: int = model.config.vocab_size
         self.rules: Rules | None = None
         """What may come next; known once there is a prompt."""
         self.past = Past(None, None)
         self._history: Tensor | None = None
         self._variant: Any = None
-        self._steps: dict[tuple[int, Any], Callable[..., tuple[T, Tensor]]] = {}
 
     def prefill(self, input_ids: Tensor, *given: Tensor) -> T:
         """Take up the prompt [batch, tokens]; return what is chosen after it, from the logits and what is given."""
+        cache, count = self.cache, input_ids.shape[1]
+        cache.check_room(count)
         if self.model.starts_anew_with_variant:
             self._history = input_ids
-        self._variant = self.model.step_variant(input_ids.shape[1])
-        logits = self.model(input_ids, cache=self.cache, logits_to_keep=1).logits[:, -1].float()
-        self.vocabulary = logits.shape[-1]
+        self._variant = self.model.step_variant(count)
         if self.rules is None:
-            self.rules = Rules.of([self.config], [input_ids.shape[1]], self.vocabulary, input_ids.device)
-        seen = None if self.rules.penalty is None else self._tokens_in(input_ids, logits)
-        history = F.pad(input_ids, (0, self.cache.capacity - input_ids.shape[1])) if self.rules.asks_history else None
+            self.rules = Rules.of([self.config], [count], self.vocabulary, input_ids.device)
+        seen = None if self.rules.penalty is None else self._tokens_in(input_ids)
+        history = F.pad(input_ids, (0, cache.capacity - count)) if self.rules.asks_history else None
         self.past = Past(seen, history)
-        length = torch.tensor([[input_ids.shape[1]]], device=input_ids.device)
-        return self.choose(logits, partial(self.rules.apply, past=self.past, length=length), *given)
+        cache.length = count
+        # What fills a prompt up comes after it, where no token of it looks; the tokens to come take its place in the cache.
+        bucket = min(bucket_of(count), cache.capacity)
+        last = torch.tensor([count - 1], device=input_ids.device)
+        return self._run(bucket, True, F.pad(input_ids, (0, bucket - count)), last, None, given)
 
-    def _tokens_in(self, input_ids: Tensor, logits: Tensor) -> Tensor:
-        """Return which tokens of the vocabulary the prompts have: bool, in the logits' shape."""
+    def _tokens_in(self, input_ids: Tensor) -> Tensor:
+        """Return which tokens of the vocabulary the prompts have: bool [batch, vocabulary]."""
         if self.cache.padding is not None:
             columns = torch.arange(input_ids.shape[1], device=input_ids.device)
             # The last token is never padding.
             input_ids = torch.where(columns >= self.cache.padding.unsqueeze(1), input_ids, input_ids[:, -1:])
-        return torch.zeros_like(logits, dtype=torch.bool).scatter_(1, input_ids, True)
+        found = torch.zeros((input_ids.shape[0], self.vocabulary), dtype=torch.bool, device=input_ids.device)
+        return found.scatter_(1, input_ids, True)
 
     def note_seen(self, tokens: Tensor) -> None:
         """Note that sequences have tokens, int64 [batch, count], where it matters."""
@@ -109,7 +122,7 @@ class Decoder(Generic[T]):
 
         Args:
             token: int64 [batch].
-            given: goes to ``choose``.
+            given: goes to what chooses.
             order: int64 [batch], of which sequence each one is the continuation; None where each is its own.
         """
         cache = self.cache
@@ -121,33 +134,58 @@ class Decoder(Generic[T]):
             if variant != self._variant:
                 cache.clear()
                 return self.prefill(self._history, *given)
+        self._variant = variant
         cache.length += 1
-        kind = cache.window(cache.length), variant
-        step = self._steps.get(kind)
-        if step is None:
-            step = self._step_for(kind[0], cache.length)
-            self._steps = {kind: torch.compile(step) if self.compile else step}
-            step = self._steps[kind]
-        state = cache.padding, self.past, tuple(cache.buffers), tuple(cache.context)
-        choice, cache.position = step(token, cache.position, order, given, *state)
+        return self._run(cache.length, False, token.unsqueeze(1), cache.position, order, given)
+
+    def _run(
+        self, length: int, is_prompt: bool, tokens: Tensor, last: Tensor, order: Tensor | None, given: Sequence[Tensor]
+    ) -> T:
+        """Run the step of a prompt or of a token, which goes on to ``last``; return what is chosen."""
+        cache, rules = self.cache, self.rules
+        assert rules is not None
+        window = cache.window(length)
+        key = is_prompt, window, self._variant, self.choice, rules.longest
+        make, *options = self.choice
+        step = step_of(
+            self.model,
+            key,
+            lambda model, generator: _step_of(
+                model, make(*options, generator), window, cache.length, rules.longest, is_prompt
+            ),
+            self.generator,
+            self.compile,
+        )
+        state = cache.padding, self.past, tuple(rules[:-1]), tuple(cache.buffers), tuple(cache.context)
+        choice, cache.position = step(tokens, last, order, given, *state)
         return choice
 
-    def _step_for(self, window: int, length: int) -> Callable[..., tuple[T, Tensor]]:
-        model, choose, rules = self.model, self.choose, self.rules
-        assert rules is not None
 
-        def step(
-            token: Tensor, position: Tensor, order: Tensor | None, given: Sequence[Tensor], padding: Tensor | None,
-            past: Past, buffers: Sequence[Tensor], context: Sequence[Tensor],
-        ) -> tuple[T, Tensor]:  # fmt: skip
-            if order is not None:
-                for each in (*buffers, *past):
-                    if each is not None:
-                        each.copy_(each.index_select(0, order))
-            past.note(token.unsqueeze(1), position.unsqueeze(1))
-            view = CacheStep(buffers, position, 1, window, length, padding, context=context)
-            logits = model(token.unsqueeze(1), cache=view).logits[:, -1].float()
-            ruled = partial(rules.apply, past=past, length=position.unsqueeze(1) + 1)
-            return choose(logits, ruled, *given), position + 1
+def _step_of(
+    model: PreTrainedModel, choose: Choose[T], window: int, length: int, longest: int, is_prompt: bool
+) -> Callable[..., tuple[T, Tensor]]:
+    """Return the step that takes up a prompt, filled up at its end, or a token of each sequence.
 
-        return step
+    The step takes int64 [batch, count], where the last token stands, int64 [1], of which sequence each one is the continuation,
+    what the choice is given, and what the decoder keeps; it returns what is chosen, and where the next token stands.
+    """
+
+    def step(
+        tokens: Tensor, last: Tensor, order: Tensor | None, given: Sequence[Tensor], padding: Tensor | None,
+        past: Past, rules: RowRules, buffers: Sequence[Tensor], context: Sequence[Tensor],
+    ) -> tuple[T, Tensor]:  # fmt: skip
+        if order is not None:
+            for each in (*buffers, *past):
+                if each is not None:
+                    each.copy_(each.index_select(0, order))
+        if not is_prompt:
+            past.note(tokens, last.unsqueeze(1))
+        start = torch.zeros_like(last) if is_prompt else last
+        view = CacheStep(buffers, start, tokens.shape[1], window, length, padding, is_prompt, context)
+        # A model with learned positions may have none for what fills a prompt up.
+        view.position_ids = torch.minimum(view.position_ids, last)
+        logits = model(tokens, cache=view, logits_to_keep=last if is_prompt else 0).logits[:, -1].float()
+        ruled = partial(Rules.of_rows(rules, longest).apply, past=past, length=last.unsqueeze(1) + 1)
+        return choose(logits, ruled, *given), last + 1
+
+    return step

@@ -11,7 +11,7 @@ from webgpu_torch_core.record.devices import is_accelerator
 
 from webgpu_torch_models.generation.beams import beam_search
 from webgpu_torch_models.generation.config import GenerationConfig, GenerationOptions
-from webgpu_torch_models.generation.decoding import Decoder, next_token
+from webgpu_torch_models.generation.decoding import Decoder
 from webgpu_torch_models.generation.endings import Endings, Progress
 from webgpu_torch_models.generation.speculation import Speculation, check_assistant
 
@@ -41,11 +41,12 @@ def padding_of(attention_mask: Tensor | None, tokens: int) -> Tensor | None:
 
 def check_length(model: PreTrainedModel, tokens: int, new_tokens: int) -> None:
     """Raise ValueError where a prompt and what follows it are more than the model's learned positions."""
-    limit = getattr(model.config, "n_positions", None)
-    if limit is not None and tokens + new_tokens > limit:
-        raise ValueError(
-            f"{tokens} tokens of prompt and max_new_tokens={new_tokens} are more than the model's n_positions={limit}"
-        )
+    for name in ("n_positions", "max_target_positions"):
+        limit = getattr(model.config, name, None)
+        if limit is not None and tokens + new_tokens > limit:
+            raise ValueError(
+                f"{tokens} tokens of prompt and max_new_tokens={new_tokens} are more than the model's {name}={limit}"
+            )
 
 
 class _Request:
@@ -83,7 +84,6 @@ class _Request:
             yield from self._accepted(self.assistant, progress)
             return
         ids, count = self.input_ids, self.config.new_tokens
-        choose = next_token(self.config, self.generator)
         decoder = Decoder(
             self.model,
             self.config,
@@ -92,7 +92,7 @@ class _Request:
             self.padding,
             self.compile,
             self.context,
-            choose,
+            generator=self.generator,
         )
         token = decoder.prefill(ids)
         for index in range(count):

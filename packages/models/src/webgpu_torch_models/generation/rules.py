@@ -102,6 +102,10 @@ class Times(NamedTuple):
     start: Tensor
 
 
+RowRules = tuple[Tensor | Words | Times | None, ...]
+"""Fields of :class:`Rules` without the last: arguments of steps."""
+
+
 class Rules(NamedTuple):
     """What :class:`GenerationConfig` forbids, by row; None is what it does not.
 
@@ -183,6 +187,11 @@ class Rules(NamedTuple):
             cls._times(rows, vocabulary, column) if any(each.return_timestamps for each in configs) else None,
             max(longest),
         )  # fmt: skip
+
+    @classmethod
+    def of_rows(cls, rows: RowRules, longest: int) -> Rules:
+        """Return the rules that a step was given."""
+        return cls._make((*rows, longest))
 
     @staticmethod
     def _times(rows: Sequence[tuple[GenerationConfig, int]], vocabulary: int, column: Callable[..., Tensor]) -> Times:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.cache import window_of
-from webgpu_torch_models.generation.rules import Past, Rules, Times, Words, marks
+from webgpu_torch_models.generation.kept import KeptSteps
+from webgpu_torch_models.generation.rules import Past, RowRules, Rules, marks
 from webgpu_torch_models.generation.scores import RowOptions, process_scores
 from webgpu_torch_models.paged_cache import PagedStep, PagePool
 
@@ -19,12 +19,8 @@ if TYPE_CHECKING:
     from webgpu_torch_models.generation.continuous import Request
     from webgpu_torch_models.pretrained import PreTrainedModel
 
-#: how many steps of different sizes are kept
-MOST_STEPS = 64
 Row = tuple[Tensor | float | None, ...]
 """Options of :class:`RowOptions` without the last."""
-RowRules = tuple[Tensor | Words | Times | None, ...]
-"""Fields of :class:`Rules` without the last."""
 
 
 def next_tokens(logits: Tensor, options: RowOptions, generators: Sequence[torch.Generator]) -> Tensor:
@@ -64,7 +60,7 @@ class Steps:
         self.model, self.pool, self.sizes, self.compile = model, pool, tuple(sizes), compile
         self.vocabulary: int = model.config.vocab_size
         self._generators: dict[int, list[torch.Generator]] = {}
-        self._found: Bounded[object, Callable[..., tuple[Tensor, Tensor]]] = Bounded(MOST_STEPS)
+        self._kept = KeptSteps()
 
     def size_for(self, rows: int) -> int:
         """Return the least size that holds so many rows."""
@@ -129,14 +125,11 @@ class Steps:
     def _step(
         self, key: tuple[object, ...], length: int, most: int, longest: int, generators: Sequence[torch.Generator]
     ) -> Callable[..., tuple[Tensor, Tensor]]:
-        found = self._found.pop(key, None)
-        if found is None:
+        def make() -> Callable[..., tuple[Tensor, Tensor]]:
             is_prompt = key[0] == "prefill"
-            found = _step_of(self.model, self.pool.page_size, length, most, longest, generators, is_prompt)
-            found = torch.compile(found) if self.compile else found
-        # The last is the one used last.
-        self._found[key] = found
-        return found
+            return _step_of(self.model, self.pool.page_size, length, most, longest, generators, is_prompt)
+
+        return self._kept.get(key, make) if self.compile else make()
 
     def advancing(
         self, group: int, rows: int, window: int, length: int, variant: object, options: RowOptions, rules: Rules
@@ -168,7 +161,7 @@ def _step_of(
         else:
             past.note(ids, positions)
         logits = model(ids, cache=view, logits_to_keep=last if is_prompt else 0).logits[:, -1].float()
-        logits = Rules._make((*rules, longest)).apply(logits, past, last.unsqueeze(1) + 1)
+        logits = Rules.of_rows(rules, longest).apply(logits, past, last.unsqueeze(1) + 1)
         return next_tokens(logits, RowOptions._make((*options, most)), generators), last + 1
 
     return step

@@ -9,7 +9,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.generation.config import GenerationConfig
+from webgpu_torch_models.generation.config import GenerationConfig, Sampling
 
 #: no option needs to be greater
 MOST = 1 << 30
@@ -114,7 +114,7 @@ def apply_min_p(scores: Tensor, min_p: Tensor | float, keep: int = 1) -> Tensor:
     return scores.masked_fill(removed, -float("inf"))
 
 
-def process_scores(scores: Tensor, options: GenerationConfig | RowOptions, keep: int = 1) -> Tensor:
+def process_scores(scores: Tensor, options: Sampling | RowOptions, keep: int = 1) -> Tensor:
     """Apply temperature, top-k, top-p and min-p, in that order, to scores [batch, vocabulary]; ``keep`` always stay."""
     if _does(options.temperature, 1.0):
         scores = scores / options.temperature

@@ -10,9 +10,10 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.cache import CacheStep
-from webgpu_torch_models.generation.config import GenerationConfig
-from webgpu_torch_models.generation.decoding import Choose, Decoder, Ruled, next_token
-from webgpu_torch_models.generation.rules import Past
+from webgpu_torch_models.generation.config import GenerationConfig, Sampling
+from webgpu_torch_models.generation.decoding import Choose, Decoder, Ruled
+from webgpu_torch_models.generation.kept import step_of
+from webgpu_torch_models.generation.rules import Past, RowRules, Rules
 from webgpu_torch_models.generation.scores import process_scores
 
 if TYPE_CHECKING:
@@ -42,14 +43,14 @@ def check_assistant(
             )
 
 
-def proposing(config: GenerationConfig, generator: torch.Generator | None) -> Choose[tuple[Tensor, Tensor]]:
+def proposing(sampling: Sampling, generator: torch.Generator | None) -> Choose[tuple[Tensor, Tensor]]:
     """Return the function that proposes a token, int64 [1], and what it was drawn from: probabilities [1, vocabulary]."""
 
     def choose(logits: Tensor, ruled: Ruled) -> tuple[Tensor, Tensor]:
         logits = ruled(logits)
-        if not config.do_sample:
+        if not sampling.do_sample:
             return logits.argmax(dim=-1), logits
-        probabilities = F.softmax(process_scores(logits, config), dim=-1)
+        probabilities = F.softmax(process_scores(logits, sampling), dim=-1)
         return torch.multinomial(probabilities, 1, generator=generator).squeeze(1), probabilities
 
     return choose
@@ -115,12 +116,12 @@ class Speculation:
         padding: Tensor | None, compile: bool, generator: torch.Generator | None,
     ) -> None:  # fmt: skip
         self.model, self.config, self.input_ids = model, config, input_ids
-        self.compile, self.generator = compile, generator
         capacity = input_ids.shape[1] + config.new_tokens
-        self.decoder = Decoder(model, config, 1, capacity, padding, compile, choose=next_token(config, generator))
-        self.draft = Decoder(assistant, config, 1, capacity, padding, compile, choose=proposing(config, generator))
+        self.decoder = Decoder(model, config, 1, capacity, padding, compile, generator=generator)
+        self.draft = Decoder(
+            assistant, config, 1, capacity, padding, compile, choice=(proposing, config.sampling), generator=generator
+        )
         self.rounds = self.accepted = 0
-        self._steps: dict[object, Callable[..., Tensor]] = {}
 
     def tokens(self) -> Iterator[int]:
         """Give the new tokens, several at a time as they are known, one by one."""
@@ -168,40 +169,53 @@ class Speculation:
         cache, count = self.decoder.cache, len(proposed) + 1
         cache.check_room(count)
         length = cache.length + count
-        key = count, cache.window(length), self.model.step_variant(length)
-        step = self._steps.get(key)
-        if step is None:
-            step = self._step_for(count, cache.window(length), length)
-            step = self._steps[key] = torch.compile(step) if self.compile else step
+        window, rules = cache.window(length), self.decoder.rules
+        assert rules is not None
+        kind = window, self.model.step_variant(length), rules.longest, self.config.sampling
+        step = step_of(
+            self.model,
+            ("score", *kind),
+            lambda model, generator: _scoring(model, window, length, rules.longest, self.config.sampling, generator),
+            self.decoder.generator,
+            self.decoder.compile,
+        )
         return step(
             torch.cat([last, proposed]),
             drawn_from,
             cache.position,
             cache.padding,
             self.decoder.past,
+            tuple(rules[:-1]),
             tuple(cache.buffers),
         )
 
-    def _step_for(self, count: int, window: int, length: int) -> Callable[..., Tensor]:
-        model, config, generator, rules = self.model, self.config, self.generator, self.decoder.rules
-        assert rules is not None
 
-        def step(
-            tokens: Tensor, drawn_from: Tensor, position: Tensor, padding: Tensor | None, past: Past,
-            buffers: Sequence[Tensor],
-        ) -> Tensor:  # fmt: skip
-            view = CacheStep(buffers, position, count, window, length, padding)
-            logits = model(tokens.unsqueeze(0), cache=view).logits[0].float()
-            # What each token comes after, a row for each.
-            Past(None, past.history).note(tokens.unsqueeze(0), view.positions.unsqueeze(0))
-            before = Past(None if past.seen is None else _seen_before(tokens, past.seen), past.history)
-            logits = rules.apply(logits, before, view.positions.unsqueeze(1) + 1)
-            if not config.do_sample:
-                return accept_likeliest(logits, tokens[1:])
-            probabilities = F.softmax(process_scores(logits, config), dim=-1)
-            return accept_drawn(probabilities, tokens[1:], drawn_from, generator)
+def _scoring(
+    model: PreTrainedModel,
+    window: int,
+    length: int,
+    longest: int,
+    sampling: Sampling,
+    generator: torch.Generator | None,
+) -> Callable[..., Tensor]:
+    """Return the step that scores proposed tokens, after which ``length`` tokens are seen of a window."""
 
-        return step
+    def step(
+        tokens: Tensor, drawn_from: Tensor, position: Tensor, padding: Tensor | None, past: Past, rules: RowRules,
+        buffers: Sequence[Tensor],
+    ) -> Tensor:  # fmt: skip
+        view = CacheStep(buffers, position, len(tokens), window, length, padding)
+        logits = model(tokens.unsqueeze(0), cache=view).logits[0].float()
+        # What each token comes after, a row for each.
+        Past(None, past.history).note(tokens.unsqueeze(0), view.positions.unsqueeze(0))
+        before = Past(None if past.seen is None else _seen_before(tokens, past.seen), past.history)
+        logits = Rules.of_rows(rules, longest).apply(logits, before, view.positions.unsqueeze(1) + 1)
+        if not sampling.do_sample:
+            return accept_likeliest(logits, tokens[1:])
+        probabilities = F.softmax(process_scores(logits, sampling), dim=-1)
+        return accept_drawn(probabilities, tokens[1:], drawn_from, generator)
+
+    return step
 
 
 def _seen_before(tokens: Tensor, seen: Tensor) -> Tensor:
