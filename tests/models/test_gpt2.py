@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from models_oracle import gpt2, to_ours, to_torch
 from webgpu_torch_models import AutoConfig, AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel
-from webgpu_torch_models.cache import capacity_of, window_of
+from webgpu_torch_models.cache import bucket_of, window_of
 from webgpu_torch_nn import optim
 
 
@@ -116,15 +116,17 @@ def test_the_window_of_the_cache_grows(tmp_path: Path, device: str) -> None:
 
 
 @given(length=st.integers(1, 1 << 17))
-def test_windows_and_capacities_are_few(length: int) -> None:
-    """Each is a step to capture, or to plan: sequences grow through few of them, and have room in each."""
-    window, capacity = window_of(length), capacity_of(length)
+def test_windows_and_lengths_of_prompts_are_few(length: int) -> None:
+    """Each is a step to capture: sequences grow through few of them, and have room in each."""
+    window, bucket = window_of(length), bucket_of(length)
     assert length <= window <= max(128, 2 * length)
-    assert length <= capacity <= max(128 * -(-length // 128), length + length // 4)
+    assert length <= bucket <= length + length // 4
+    assert bucket <= window
     assert length <= 3072 or window <= 1.5 * length + 1
     assert len({window_of(each) for each in range(1, length, max(1, length // 4096))}) <= 2 * length.bit_length()
     assert window_of(window) == window
-    assert capacity_of(capacity) == capacity
+    assert len({bucket_of(each) for each in range(1, length, max(1, length // 4096))}) <= 8 + 4 * length.bit_length()
+    assert bucket_of(bucket) == bucket
 
 
 def test_generation_with_padding(tmp_path: Path, prompt: torch.Tensor, device: str) -> None:

@@ -362,7 +362,7 @@ class WgpuDevice(Device):
             prepared = plan.prepared
             if prepared is None:
                 prepared = plan.prepared = prepare(plan, self.compiler, own=plan.lasting)
-            elif prepared.patience and (plan.lasting or self._is_settled(plan, prepared)):
+            elif prepared.patience and self._is_settled(plan, prepared):
                 prepared = plan.prepared = prepare(plan, self.compiler, own=True)
             buffers = [*run.externals, *self.pool.take_all(plan.temporaries)]
             recording, every = self._recording(prepared, buffers, run.parameters)
@@ -375,8 +375,8 @@ class WgpuDevice(Device):
             run.finish()
 
     def _is_settled(self, plan: Plan, prepared: Prepared) -> bool:
-        """Return whether a plan came back after the host waited for results, again and again, so that its sizes are there to
-        stay; and whether its own pipelines are there, where they can be compiled beside what runs."""
+        """Return whether a plan's sizes are there to stay, as it is a captured one or came back after the host waited for results,
+        again and again; and whether its own pipelines are there, where they can be compiled beside what runs."""
         if prepared.settling is not None:
             if not prepared.settling.done():
                 return False
@@ -388,7 +388,8 @@ class WgpuDevice(Device):
             return True
         prepared.runs += 1
         prepared.rounds.add(self.compiler.round)
-        if prepared.runs < SETTLED_RUNS and len(prepared.rounds) < max(tell() for tell in prepared.patience):
+        came_back = prepared.runs >= SETTLED_RUNS or plan.lasting
+        if not came_back and len(prepared.rounds) < max(tell() for tell in prepared.patience):
             return False
         if not self.gpu.compiles_beside:
             return True

@@ -1,9 +1,9 @@
-"""A key-value cache of fixed capacity whose write position lives in a tensor.
+"""A key-value cache whose write position lives in a tensor.
 
 Every decoding step has the same shapes and the same Python values as the one before, so a captured step can be
 replayed: the keys and values of new tokens are written with ``index_copy_`` at the position, and attention runs over
-a window of the cache under a mask computed from the position. Windows grow by half or twice (:func:`window_of`): a longer
-one is captured anew, which takes as long as many tokens.
+the cache under a mask computed from the position. The cache is a window of one of few lengths (:func:`window_of`); where it is
+full, its contents move to the next longer one, for which the step is captured once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_nn import functional as F
 
 #: the smallest window, and from which one on there is one between it and twice of it
 _LEAST, _LONG = 128, 2048
@@ -33,23 +34,13 @@ def window_of(length: int) -> int:
     return between if double > _LONG and length <= between else double
 
 
-def capacity_of(length: int) -> int:
-    """Return the capacity that a cache for ``length`` tokens gets: one of few numbers, for which steps are planned once.
-
-    It is a multiple of 128, and of an eighth of the window.
-    """
-    step = max(_LEAST, window_of(length) // 8)
-    return -(-length // step) * step
-
-
 class CacheStep:
     """One forward call's view of the cache.
 
     Args:
-        buffers: each layer's keys, and after them its values: [batch, 2 * heads, capacity, head_dim].
+        buffers: each layer's keys, and after them its values: [batch, 2 * heads, window, head_dim].
         position: int64 [1], how many tokens the cache held before this call.
         count: how many tokens this call adds to each sequence.
-        window: how much of the capacity attention looks at.
         length: how many tokens the cache holds after this call.
         padding: int64 [batch], how many tokens at each sequence's start are padding; None if there are none.
         is_first: whether the cache was empty before this call.
@@ -61,14 +52,13 @@ class CacheStep:
         buffers: Sequence[Tensor],
         position: Tensor,
         count: int,
-        window: int,
         length: int,
         padding: Tensor | None = None,
         is_first: bool = False,
         context: Sequence[Tensor] = (),
     ) -> None:
         self.buffers, self.context = buffers, context
-        self.window, self.length = window, length
+        self.window, self.length = buffers[0].shape[2], length
         self.positions = position + torch.arange(count, device=position.device)
         self.position_ids = self.positions.unsqueeze(0)
         if padding is not None:
@@ -112,7 +102,7 @@ class CacheStep:
             buffer[:, :, : self.count].copy_(both)
         else:
             buffer.index_copy_(2, self.positions, both)
-        whole = both if self.is_causal else buffer[:, :, : self.window]
+        whole = both if self.is_causal else buffer
         return whole[:, :heads], whole[:, heads:]
 
 
@@ -120,11 +110,13 @@ class KeyValueCache:
     """Keys and values of the tokens a model has seen.
 
     Args:
-        layers, batch_size, heads, capacity, head_dim: sizes; capacity is in tokens.
+        layers, batch_size, heads, head_dim: sizes.
+        capacity: the most tokens that it may hold; memory is taken as they come.
         dtype, device: of the buffers.
         padding: int64 [batch], tokens of padding at each sequence's start.
 
     Attributes:
+        buffers: each layer's keys and values: [batch, 2 * heads, window, head_dim].
         context: what an encoder made, which every step reads.
     """
 
@@ -139,9 +131,11 @@ class KeyValueCache:
         device: Any = None,
         padding: Tensor | None = None,
     ) -> None:
-        shape = (batch_size, 2 * heads, capacity, head_dim)
-        self.buffers = [torch.zeros(shape, dtype=dtype, device=device) for _ in range(layers)]
         self.position = torch.zeros(1, dtype=torch.int64, device=device)
+        self.window = 0
+        self.buffers: list[Tensor] = []
+        self._layers, self._sizes = layers, (batch_size, 2 * heads, head_dim)
+        self._options: dict[str, Any] = {"dtype": dtype, "device": device}
         self.padding = padding
         self.context: Sequence[Tensor] = ()
         self.capacity = capacity
@@ -157,16 +151,30 @@ class KeyValueCache:
         self.length = length
         self.position = torch.full_like(self.position, length)
 
-    def window(self, length: int) -> int:
-        """Return the window that holds ``length`` tokens."""
-        return min(self.capacity, window_of(length))
+    def reserve(self, tokens: int) -> int:
+        """Have a window that holds so many tokens; return its length."""
+        more = window_of(tokens) - self.window
+        if more > 0:
+            self.window += more
+            if self.buffers:
+                self.buffers = [F.pad(each, (0, 0, 0, more)) for each in self.buffers]
+            else:
+                batch, heads, dim = self._sizes
+                shape = batch, heads, self.window, dim
+                self.buffers = [torch.zeros(shape, **self._options) for _ in range(self._layers)]
+        return self.window
 
-    def check_room(self, count: int) -> None:
-        """Raise ValueError unless ``count`` more tokens fit."""
+    def take(self, count: int) -> None:
+        """Count ``count`` more tokens.
+
+        Raises:
+            ValueError: they do not fit.
+        """
         if self.length + count > self.capacity:
             raise ValueError(
                 f"the key-value cache holds {self.length} of at most {self.capacity} tokens; {count} more do not fit"
             )
+        self.length += count
 
     def step(self, count: int) -> CacheStep:
         """Return the view with which a forward call adds ``count`` tokens, and move the position past them.
@@ -174,12 +182,9 @@ class KeyValueCache:
         Raises:
             ValueError: the tokens do not fit.
         """
-        self.check_room(count)
         is_first = self.length == 0
-        window = self.window(self.length + count)
-        result = CacheStep(
-            self.buffers, self.position, count, window, self.length + count, self.padding, is_first, self.context
-        )
-        self.length += count
+        self.take(count)
+        self.reserve(self.length)
+        result = CacheStep(self.buffers, self.position, count, self.length, self.padding, is_first, self.context)
         self.position = self.position + count
         return result

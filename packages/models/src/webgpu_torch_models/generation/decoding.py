@@ -14,7 +14,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.cache import CacheStep, bucket_of, capacity_of
+from webgpu_torch_models.cache import CacheStep, bucket_of
 from webgpu_torch_models.generation.config import GenerationConfig, Sampling
 from webgpu_torch_models.generation.kept import step_of
 from webgpu_torch_models.generation.rules import Past, RowRules, Rules
@@ -48,7 +48,7 @@ class Decoder(Generic[T]):
     Args:
         model: has ``new_cache`` and takes ``cache`` in its call.
         config: how tokens are chosen.
-        batch_size, capacity: of the cache, which may have room for more tokens.
+        batch_size, capacity: of the cache.
         padding: int64 [batch], padding at the start of each sequence.
         compile: capture the steps with :func:`torch.compile`, once for each length of prompts (of which there are few:
             :func:`.bucket_of`) and window of the cache.
@@ -73,7 +73,7 @@ class Decoder(Generic[T]):
         self.model = model
         self.config = config
         model.join_maps()
-        self.cache = model.new_cache(batch_size, capacity_of(capacity), padding)
+        self.cache = model.new_cache(batch_size, capacity, padding)
         self.cache.context = context
         self.compile = compile
         self.choice: tuple[Any, ...] = (next_token, config.sampling) if choice is None else choice
@@ -88,20 +88,20 @@ class Decoder(Generic[T]):
     def prefill(self, input_ids: Tensor, *given: Tensor) -> T:
         """Take up the prompt [batch, tokens]; return what is chosen after it, from the logits and what is given."""
         cache, count = self.cache, input_ids.shape[1]
-        cache.check_room(count)
+        cache.take(count)
+        # What fills a prompt up comes after it, where no token of it looks; the tokens to come take its place in the cache.
+        bucket = bucket_of(count)
+        window = cache.reserve(bucket)
         if self.model.starts_anew_with_variant:
             self._history = input_ids
         self._variant = self.model.step_variant(count)
         if self.rules is None:
             self.rules = Rules.of([self.config], [count], self.vocabulary, input_ids.device)
         seen = None if self.rules.penalty is None else self._tokens_in(input_ids)
-        history = F.pad(input_ids, (0, cache.capacity - count)) if self.rules.asks_history else None
+        history = F.pad(input_ids, (0, window - count)) if self.rules.asks_history else None
         self.past = Past(seen, history)
-        cache.length = count
-        # What fills a prompt up comes after it, where no token of it looks; the tokens to come take its place in the cache.
-        bucket = min(bucket_of(count), cache.capacity)
         last = torch.tensor([count - 1], device=input_ids.device)
-        return self._run(bucket, True, F.pad(input_ids, (0, bucket - count)), last, None, given)
+        return self._run(True, F.pad(input_ids, (0, bucket - count)), last, None, given)
 
     def _tokens_in(self, input_ids: Tensor) -> Tensor:
         """Return which tokens of the vocabulary the prompts have: bool [batch, vocabulary]."""
@@ -126,7 +126,6 @@ class Decoder(Generic[T]):
             order: int64 [batch], of which sequence each one is the continuation; None where each is its own.
         """
         cache = self.cache
-        cache.check_room(1)
         variant = self.model.step_variant(cache.length + 1)
         if self._history is not None:
             before = self._history if order is None else self._history.index_select(0, order)
@@ -135,24 +134,20 @@ class Decoder(Generic[T]):
                 cache.clear()
                 return self.prefill(self._history, *given)
         self._variant = variant
-        cache.length += 1
-        return self._run(cache.length, False, token.unsqueeze(1), cache.position, order, given)
+        cache.take(1)
+        self.past = self.past.extended(cache.reserve(cache.length))
+        return self._run(False, token.unsqueeze(1), cache.position, order, given)
 
-    def _run(
-        self, length: int, is_prompt: bool, tokens: Tensor, last: Tensor, order: Tensor | None, given: Sequence[Tensor]
-    ) -> T:
+    def _run(self, is_prompt: bool, tokens: Tensor, last: Tensor, order: Tensor | None, given: Sequence[Tensor]) -> T:
         """Run the step of a prompt or of a token, which goes on to ``last``; return what is chosen."""
         cache, rules = self.cache, self.rules
         assert rules is not None
-        window = cache.window(length)
-        key = is_prompt, window, self._variant, self.choice, rules.longest
+        key = is_prompt, self._variant, self.choice, rules.longest
         make, *options = self.choice
         step = step_of(
             self.model,
             key,
-            lambda model, generator: _step_of(
-                model, make(*options, generator), window, cache.length, rules.longest, is_prompt
-            ),
+            lambda model, generator: _step_of(model, make(*options, generator), cache.length, rules.longest, is_prompt),
             self.generator,
             self.compile,
         )
@@ -162,7 +157,7 @@ class Decoder(Generic[T]):
 
 
 def _step_of(
-    model: PreTrainedModel, choose: Choose[T], window: int, length: int, longest: int, is_prompt: bool
+    model: PreTrainedModel, choose: Choose[T], length: int, longest: int, is_prompt: bool
 ) -> Callable[..., tuple[T, Tensor]]:
     """Return the step that takes up a prompt, filled up at its end, or a token of each sequence.
 
@@ -181,7 +176,7 @@ def _step_of(
         if not is_prompt:
             past.note(tokens, last.unsqueeze(1))
         start = torch.zeros_like(last) if is_prompt else last
-        view = CacheStep(buffers, start, tokens.shape[1], window, length, padding, is_prompt, context)
+        view = CacheStep(buffers, start, tokens.shape[1], length, padding, is_prompt, context)
         # A model with learned positions may have none for what fills a prompt up.
         view.position_ids = torch.minimum(view.position_ids, last)
         logits = model(tokens, cache=view, logits_to_keep=last if is_prompt else 0).logits[:, -1].float()

@@ -33,7 +33,9 @@ class Past(NamedTuple):
     def extended(self, capacity: int) -> Past:
         """Return the same with room for so many tokens."""
         history = self.history
-        return self if history is None else Past(self.seen, F.pad(history, (0, capacity - history.shape[1])))
+        if history is None or history.shape[1] >= capacity:
+            return self
+        return Past(self.seen, F.pad(history, (0, capacity - history.shape[1])))
 
     def note(self, tokens: Tensor, places: Tensor) -> None:
         """Take up tokens, int64 [rows, count], that stand at places, int64 [rows or 1, count]."""

@@ -167,15 +167,15 @@ class Speculation:
 
     def _score(self, last: Tensor, proposed: Tensor, drawn_from: Tensor) -> Tensor:
         cache, count = self.decoder.cache, len(proposed) + 1
-        cache.check_room(count)
-        length = cache.length + count
-        window, rules = cache.window(length), self.decoder.rules
+        cache.take(count)
+        length, rules = cache.length, self.decoder.rules
+        self.decoder.past = self.decoder.past.extended(cache.reserve(length))
         assert rules is not None
-        kind = window, self.model.step_variant(length), rules.longest, self.config.sampling
+        kind = self.model.step_variant(length), rules.longest, self.config.sampling
         step = step_of(
             self.model,
             ("score", *kind),
-            lambda model, generator: _scoring(model, window, length, rules.longest, self.config.sampling, generator),
+            lambda model, generator: _scoring(model, length, rules.longest, self.config.sampling, generator),
             self.decoder.generator,
             self.decoder.compile,
         )
@@ -192,19 +192,18 @@ class Speculation:
 
 def _scoring(
     model: PreTrainedModel,
-    window: int,
     length: int,
     longest: int,
     sampling: Sampling,
     generator: torch.Generator | None,
 ) -> Callable[..., Tensor]:
-    """Return the step that scores proposed tokens, after which ``length`` tokens are seen of a window."""
+    """Return the step that scores proposed tokens, after which ``length`` tokens are seen."""
 
     def step(
         tokens: Tensor, drawn_from: Tensor, position: Tensor, padding: Tensor | None, past: Past, rules: RowRules,
         buffers: Sequence[Tensor],
     ) -> Tensor:  # fmt: skip
-        view = CacheStep(buffers, position, len(tokens), window, length, padding)
+        view = CacheStep(buffers, position, len(tokens), length, padding)
         logits = model(tokens.unsqueeze(0), cache=view).logits[0].float()
         # What each token comes after, a row for each.
         Past(None, past.history).note(tokens.unsqueeze(0), view.positions.unsqueeze(0))
