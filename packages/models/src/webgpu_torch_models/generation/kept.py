@@ -69,7 +69,7 @@ def step_of(
     if generator is None or own is None:
         return step
 
-    def drawing(*args: Any) -> Any:
+    def drawing(*args: object) -> object:
         own.move_to(generator.position())
         try:
             return step(*args)
