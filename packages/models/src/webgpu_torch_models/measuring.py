@@ -25,7 +25,7 @@ class DecoderSpeed:
         peak_bytes: the most memory in use at once, or None where the device does not say.
         batch_size, prompt_tokens, new_tokens: sequences, tokens read and tokens written of each.
         prefill_seconds: for reading a prompt, the median of several.
-        token_seconds: for a token of each sequence.
+        token_seconds: for a token of each sequence, the median of several texts.
         host_seconds: how much of it the program takes to tell the device what to do.
     """
 
@@ -56,7 +56,8 @@ def measure_decoder(
     Args:
         model: in evaluation mode.
         prompt_tokens, new_tokens, batch_size: what is measured.
-        repeats: how many prompts are read, after one to warm up.
+        repeats: how many texts are measured, after one to warm up: while the first go on, the kernels that are captured get
+            text of their own.
 
     Raises:
         ValueError: a number is not positive, or the model has not so many positions.
@@ -69,7 +70,7 @@ def measure_decoder(
     check_length(model, prompt_tokens, warm + new_tokens)
     ids = torch.zeros((batch_size, prompt_tokens), dtype=torch.int64, device=device)
     config = model.generation_config.changed(do_sample=False, num_beams=1)
-    prefills = []
+    prefills, tokens, hosts = [], [], []
     with torch.no_grad():
         for _ in range(repeats + 1):
             decoder = Decoder(model, config, batch_size, capacity, compile=is_accelerator(device))
@@ -78,20 +79,20 @@ def measure_decoder(
             token = decoder.prefill(ids)
             synchronize(device)
             prefills.append(time.perf_counter() - started)
-        for _ in range(warm):
-            token = decoder.advance(token)
-        synchronize(device)
-        started = time.perf_counter()
-        for _ in range(new_tokens):
-            token = decoder.advance(token)
-        issued = time.perf_counter() - started
-        synchronize(device)
-        took = time.perf_counter() - started
+            for _ in range(warm):
+                token = decoder.advance(token)
+            synchronize(device)
+            started = time.perf_counter()
+            for _ in range(new_tokens):
+                token = decoder.advance(token)
+            hosts.append((time.perf_counter() - started) / new_tokens)
+            synchronize(device)
+            tokens.append((time.perf_counter() - started) / new_tokens)
     opened = engine_for(device).device
     peak = getattr(opened, "max_memory_allocated", None)
     weights = [*model.parameters(), *model.buffers()]
     return DecoderSpeed(
         str(device), str(model.dtype).removeprefix("torch."), model.num_parameters(), sum(each.nbytes for each in weights),
         None if peak is None else peak(), batch_size, prompt_tokens, new_tokens, statistics.median(prefills[1:]),
-        took / new_tokens, issued / new_tokens,
+        statistics.median(tokens[1:]), statistics.median(hosts[1:]),
     )  # fmt: skip

@@ -83,6 +83,3 @@ def steps_of(model: PreTrainedModel) -> list[Step]:
     """Return the steps of a model that are kept, the one used last at the end."""
     kept = _of_models.get(model)
     return [] if kept is None else [*kept._found.values()]
-
-
-__all__ = ["KeptSteps", "step_of", "steps_of"]
