@@ -122,7 +122,7 @@ def test_windows_and_lengths_of_prompts_are_few(length: int) -> None:
     assert length <= window <= max(128, 2 * length)
     assert length <= bucket <= length + length // 4
     assert bucket <= window
-    assert length <= 3072 or window <= 1.5 * length + 1
+    assert length <= 512 or window <= 1.5 * length + 1
     assert len({window_of(each) for each in range(1, length, max(1, length // 4096))}) <= 2 * length.bit_length()
     assert window_of(window) == window
     assert len({bucket_of(each) for each in range(1, length, max(1, length // 4096))}) <= 8 + 4 * length.bit_length()

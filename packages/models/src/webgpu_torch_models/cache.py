@@ -16,7 +16,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 
 #: the smallest window, and from which one on there is one between it and twice of it
-_LEAST, _LONG = 128, 2048
+_LEAST, _LONG = 128, 512
 #: shorter prompts are taken as they are
 _SHORT = 8
 
@@ -28,7 +28,7 @@ def bucket_of(length: int) -> int:
 
 
 def window_of(length: int) -> int:
-    """Return the window that holds ``length`` tokens: 128 and its doubles, and half as much more from 2048 on."""
+    """Return the window that holds ``length`` tokens: 128 and its doubles, and half as much more from 512 on."""
     double = _LEAST << (-(-length // _LEAST) - 1).bit_length()
     between = double // 4 * 3
     return between if double > _LONG and length <= between else double
