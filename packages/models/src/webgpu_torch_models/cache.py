@@ -45,6 +45,7 @@ class CacheStep:
         padding: int64 [batch], how many tokens at each sequence's start are padding; None if there are none.
         is_first: whether the cache was empty before this call.
         context: what an encoder made, which every step reads: keys and values of every layer in turn, for instance.
+        window: how many places of the buffers attention looks at; None is all.
     """
 
     def __init__(
@@ -56,9 +57,10 @@ class CacheStep:
         padding: Tensor | None = None,
         is_first: bool = False,
         context: Sequence[Tensor] = (),
+        window: int | None = None,
     ) -> None:
         self.buffers, self.context = buffers, context
-        self.window, self.length = buffers[0].shape[2], length
+        self.window, self.length = window or buffers[0].shape[2], length
         self.positions = position + torch.arange(count, device=position.device)
         self.position_ids = self.positions.unsqueeze(0)
         if padding is not None:
@@ -102,7 +104,7 @@ class CacheStep:
             buffer[:, :, : self.count].copy_(both)
         else:
             buffer.index_copy_(2, self.positions, both)
-        whole = both if self.is_causal else buffer
+        whole = both if self.is_causal else buffer[:, :, : self.window]
         return whole[:, :heads], whole[:, heads:]
 
 
@@ -185,6 +187,9 @@ class KeyValueCache:
         is_first = self.length == 0
         self.take(count)
         self.reserve(self.length)
-        result = CacheStep(self.buffers, self.position, count, self.length, self.padding, is_first, self.context)
+        window = min(self.window, window_of(self.length))
+        result = CacheStep(
+            self.buffers, self.position, count, self.length, self.padding, is_first, self.context, window
+        )
         self.position = self.position + count
         return result

@@ -44,8 +44,8 @@ class Cache(Protocol):
         """Return the view with which a call adds ``count`` tokens."""
         ...
 
-    def window(self, length: int) -> int:
-        """Return how much of the cache a call looks at after which it holds ``length`` tokens."""
+    def reserve(self, tokens: int) -> int:
+        """Have room for so many tokens; return for how many there is."""
         ...
 
 
@@ -126,6 +126,7 @@ def export_text(
         )
     session = opened(limits, features, weights)
     cache = model.new_cache(1, capacity)
+    cache.reserve(capacity)
     position, length, device = cache.position, cache.length, cache.position.device
     buffers = tuple(cache.buffers)
 
