@@ -168,7 +168,8 @@ class DecoderAttention(Module):
             weight = self.q_norm.factors(), self.k_norm.factors(), self.heads
         query, key = rotate(turned, *angles, factor, weight, kept).split((self.heads, self.kv_heads + kept), dim=1)
         if value is None:
-            key, value = key.chunk(2, dim=1) if cache is None else cache.update_both(self.layer, key)
+            assert cache is not None
+            key, value = cache.update_both(self.layer, key)
         else:
             value = value.reshape(batch, tokens, self.kv_heads, -1).transpose(1, 2)  # (B, K, T, D)
             if cache is not None:
@@ -178,15 +179,11 @@ class DecoderAttention(Module):
 
     def _projected(self, x: Tensor, together: bool) -> tuple[Tensor, Tensor | None]:
         """Return queries and keys, [batch, tokens, both], and the values, or None: these are behind the keys then (``together``)."""
-        together_at_once = together and self.query_key_norm != "projection"
-        if self.fused:
-            whole = self.qkv_proj(x)
-        elif together_at_once:
-            (whole,) = products(x, (self.q_proj, self.k_proj, self.v_proj))
-        if together_at_once:
+        if together and self.query_key_norm != "projection":
+            whole = self.qkv_proj(x) if self.fused else products(x, (self.q_proj, self.k_proj, self.v_proj))[0]
             return whole, None
         if self.fused:
-            turned, value = whole.split((sum(self.widths[:2]), self.widths[2]), dim=-1)
+            turned, value = self.qkv_proj(x).split((sum(self.widths[:2]), self.widths[2]), dim=-1)
         else:
             turned, value = products(x, (self.q_proj, self.k_proj), (self.v_proj,))
         if self.query_key_norm == "projection":
