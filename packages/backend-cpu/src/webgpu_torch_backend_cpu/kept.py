@@ -7,12 +7,12 @@ import hashlib
 import logging
 import os
 import sys
-import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from webgpu_torch_core.config import cache_directory
+from webgpu_torch_core.files.host_tensors import AtomicFile
 
 #: files kept of each kind: of more, the oldest go
 MOST_FILES = 4096
@@ -44,7 +44,8 @@ def write(contents: Mapping[str, bytes]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         for name, data in contents.items():
-            _write_file(folder, name, data)
+            with AtomicFile(folder / name) as file:
+                file.write(hashlib.sha256(data).digest() + data)
         for suffix in {Path(name).suffix for name in contents}:
             _drop_oldest(folder, suffix)
     except OSError as error:
@@ -59,18 +60,6 @@ def write_later(name: str, data: bytes) -> None:
 def _folder() -> Path | None:
     base = cache_directory()
     return base / "cpu" if base else None
-
-
-def _write_file(folder: Path, name: str, data: bytes) -> None:
-    """Write a file at once: nobody sees a part of it."""
-    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=".writing-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(hashlib.sha256(data).digest() + data)
-        os.replace(temporary, folder / name)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _drop_oldest(folder: Path, suffix: str) -> None:

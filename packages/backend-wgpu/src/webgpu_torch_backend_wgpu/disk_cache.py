@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import tempfile
 import threading
 from pathlib import Path
 from typing import Any
 
 from webgpu_torch_core.config import cache_directory
+from webgpu_torch_core.files.host_tensors import AtomicFile
 
 #: entries kept per file; the oldest go first
 ENTRY_LIMIT = 4096
@@ -74,11 +73,5 @@ class DiskCache:
             return
         with contextlib.suppress(OSError):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            descriptor, temporary = tempfile.mkstemp(dir=self.path.parent, prefix=".writing-")
-            try:
-                with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                    json.dump(values, file)
-                os.replace(temporary, self.path)
-            except OSError:
-                os.unlink(temporary)
-                raise
+            with AtomicFile(self.path) as file:
+                file.write(json.dumps(values).encode())

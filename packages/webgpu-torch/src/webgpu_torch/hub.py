@@ -6,9 +6,7 @@ import hashlib
 import importlib.util
 import os
 import re
-import shutil
 import sys
-import tempfile
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 from urllib.parse import urlparse
 
 from webgpu_torch_core import load as load_file
+from webgpu_torch_core.files.host_tensors import AtomicFile
 
 __all__ = [
     "download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir",
@@ -61,18 +60,13 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
     request = urllib.request.Request(url, headers={"User-Agent": "webgpu-torch.hub"})
     place = Path(os.path.expanduser(dst))
     digest = hashlib.sha256()
-    part = tempfile.NamedTemporaryFile(dir=place.parent, prefix=f"{place.name}.", suffix=".partial", delete=False)
-    try:
-        with part, urllib.request.urlopen(request) as answer:
-            while block := answer.read(_BLOCK):
-                part.write(block)
-                digest.update(block)
+    with urllib.request.urlopen(request) as answer, AtomicFile(place) as part:
+        while block := answer.read(_BLOCK):
+            part.write(block)
+            digest.update(block)
         found = digest.hexdigest()
         if hash_prefix and not found.startswith(hash_prefix):
             raise RuntimeError(f'invalid hash value (expected "{hash_prefix}", got "{found}")')
-        shutil.move(part.name, place)
-    finally:
-        Path(part.name).unlink(missing_ok=True)
 
 
 def load_state_dict_from_url(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ir.kernels import Kernel, Pointwise, RowProgram, Scatter
 from ..ir.layouts import contiguous_strides
@@ -74,16 +74,26 @@ def described(
     return recorded, slots
 
 
+class Pending(NamedTuple):
+    """A kernel to place: the slots that it stores, and what each starts from."""
+
+    item: Placed
+    outputs: tuple[int, ...]
+    initials: tuple[int | None, ...]
+
+    def started(self) -> set[int]:
+        """Return the slots that it starts from."""
+        return {slot for slot in self.initials if slot is not None}
+
+
 class Group:
     """A kernel under construction: the slots that it stores and starts from, what it depends on."""
 
     __slots__ = ("ancestors", "identity", "initials", "item", "outputs", "slots")
 
-    def __init__(self, identity: int, item: Placed, outputs: tuple[int, ...], initials: tuple[int | None, ...]) -> None:
+    def __init__(self, identity: int, first: Pending) -> None:
         self.identity = identity
-        self.item = item
-        self.outputs = outputs
-        self.initials = initials
+        self.item, self.outputs, self.initials = first
         self.ancestors = 0
         self.slots: set[int] = set()
 
@@ -179,14 +189,14 @@ class _Builder:
         #: how many bindings more than one the buffers of long slots take
         self.long = long
         self.inliner = Inliner(uses, alive, limits, long)
-        self.pending: list[tuple[Placed, tuple[int, ...], tuple[int | None, ...]]] = []
+        self.pending: list[Pending] = []
 
     def add(self, item: Recorded) -> None:
         """Take one recorded kernel: inline what it loads, and offer its own value to later ones."""
         expanded = self.inliner.expand(placed(item.kernel, item.operands, item.parameter_start))
         kernel = expanded.kernel
         initials = tuple(None if each.initial is None else item.operands[each.initial] for each in kernel.outputs)
-        self.pending.append((expanded, item.outputs, initials))
+        self.pending.append(Pending(expanded, item.outputs, initials))
         if _is_definition(kernel, self.slots[item.outputs[0]].numel):
             self.inliner.define(item.outputs[0], expanded)
         elif merging.is_mergeable(kernel):
@@ -196,16 +206,16 @@ class _Builder:
         """Return the groups that compute every alive or loaded slot."""
         wanted = set(self.alive)
         kept = []
-        for item, outputs, initials in reversed(self.pending):
-            if wanted.isdisjoint(outputs):
+        for each in reversed(self.pending):
+            if wanted.isdisjoint(each.outputs):
                 continue
-            wanted.update(item.slots)
-            wanted.update(slot for slot in initials if slot is not None)
-            kept.append((item, outputs, initials))
+            wanted.update(each.item.slots)
+            wanted.update(each.started())
+            kept.append(each)
         merger = _Merger(wanted, self.limits, self.long)
-        for item, outputs, initials in reversed(kept):
-            if any(self.slots[slot].numel for slot in outputs):
-                merger.add(item, outputs, initials)
+        for each in reversed(kept):
+            if any(self.slots[slot].numel for slot in each.outputs):
+                merger.add(each)
         return merger.finish(self.alive)
 
 
@@ -220,9 +230,9 @@ class _Merger:
         self.producer: dict[int, Group] = {}
         self.readers: dict[int, list[Group]] = {}
 
-    def add(self, item: Placed, outputs: tuple[int, ...], initials: tuple[int | None, ...]) -> None:
+    def add(self, new: Pending) -> None:
         """Merge the kernel into a group or open a new one."""
-        started = {slot for slot in initials if slot is not None}
+        item, started = new.item, new.started()
         loads = item.bound() | started
         sources = {self.producer[slot].identity: self.producer[slot] for slot in loads if slot in self.producer}
         candidates: list[Group] = []
@@ -231,11 +241,11 @@ class _Merger:
         elif isinstance(item.kernel, Scatter) and self.limits.places:
             candidates = [each for each in self._candidates(set(), sources) if self._may_write(each, item, started)]
         for candidate in candidates:
-            if self._merge(candidate, item, outputs, initials, loads, sources):
+            if self._merge(candidate, new, loads, sources):
                 return
-        group = Group(len(self.groups), item, outputs, initials)
+        group = Group(len(self.groups), new)
         self.groups.append(group)
-        self._connect(group, outputs, loads, sources)
+        self._connect(group, new.outputs, loads, sources)
 
     def _candidates(self, loads: AbstractSet[int], sources: dict[int, Group]) -> list[Group]:
         found = dict(sources)
@@ -251,15 +261,8 @@ class _Merger:
         later = [each for slot in started for each in self.readers.get(slot, ()) if each.identity >= group.identity]
         return not later and started.isdisjoint(group.outputs) and not group.slots.isdisjoint(item.slots)
 
-    def _merge(
-        self,
-        group: Group,
-        item: Placed,
-        outputs: tuple[int, ...],
-        initials: tuple[int | None, ...],
-        loads: AbstractSet[int],
-        sources: dict[int, Group],
-    ) -> bool:
+    def _merge(self, group: Group, new: Pending, loads: AbstractSet[int], sources: dict[int, Group]) -> bool:
+        item, outputs, initials = new
         bit = 1 << group.identity
         if any(each is not group and each.ancestors & bit for each in sources.values()):
             return False

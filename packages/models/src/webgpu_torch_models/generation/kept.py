@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Hashable
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakKeyDictionary, proxy
 
@@ -34,12 +34,11 @@ class KeptSteps:
         self._found[key] = found
         return found
 
-    def generator(self, device: torch.device) -> torch.Generator:
-        """Return the generator of this thread that captured steps draw from, in place of the one that each text has."""
-        key = threading.get_ident(), device
-        found = self._generators.get(key)
+    def generator(self, key: Hashable, device: torch.device) -> torch.Generator:
+        """Return the generator that captured steps draw from under a key, in place of the one that each text has."""
+        found = self._generators.get((key, device))
         if found is None:
-            found = self._generators[key] = torch.Generator(device)
+            found = self._generators[key, device] = torch.Generator(device)
         return found
 
 
@@ -64,7 +63,7 @@ def step_of(
     kept = _of_models.get(model)
     if kept is None:
         kept = _of_models[model] = KeptSteps()
-    own = None if generator is None else kept.generator(generator.device)
+    own = None if generator is None else kept.generator(get_ident(), generator.device)
     step = kept.get((key, own), lambda: make(cast("PreTrainedModel", proxy(model)), own))
     if generator is None or own is None:
         return step

@@ -9,7 +9,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 
-from webgpu_torch_models.cache import window_of
+from webgpu_torch_models.cache import bucket_of, window_of
 from webgpu_torch_models.generation.kept import KeptSteps
 from webgpu_torch_models.generation.rules import Past, RowRules, Rules, marks
 from webgpu_torch_models.generation.scores import RowOptions, process_scores
@@ -59,7 +59,6 @@ class Steps:
         model.join_maps()
         self.model, self.pool, self.sizes, self.compile = model, pool, tuple(sizes), compile
         self.vocabulary: int = model.config.vocab_size
-        self._generators: dict[int, list[torch.Generator]] = {}
         self._kept = KeptSteps()
 
     def size_for(self, rows: int) -> int:
@@ -68,9 +67,7 @@ class Steps:
 
     def generators(self, group: int, rows: int) -> list[torch.Generator]:
         """Return the generators of a group's rows: always the same ones, as captured steps draw from them."""
-        found = self._generators.setdefault(group, [])
-        found += [torch.Generator(self.model.device) for _ in range(rows - len(found))]
-        return found[:rows]
+        return [self._kept.generator((group, row), self.model.device) for row in range(rows)]
 
     def table(self, requests: Sequence[Request], rows: int, tokens: int) -> Tensor:
         """Return the pages of the requests as far as they hold so many tokens: int64 [rows, pages]."""
@@ -99,11 +96,9 @@ class Steps:
 
     def prefill(self, request: Request) -> Tensor:
         """Take up everything a request has so far; return the token after it, int64 [1]."""
-        history, size = request.history, self.pool.page_size
-        length = len(history)
+        history, length = request.history, len(request.history)
         # Few different lengths: what fills a prompt up comes after it, where no token of it looks.
-        bucket = max(size, 1 << (length - 1).bit_length())
-        bucket = -(-bucket // size) * size
+        bucket = self.pool.needed(bucket_of(length)) * self.pool.page_size
         options = RowOptions.of([request.config], self.model.device)
         generators = self.generators(-1, 1)
         generators[0].move_to(request.generator.position())

@@ -26,6 +26,17 @@ def set_fastpath_enabled(value: bool) -> None:
     _enabled = value
 
 
+def why_not_at_all(training: bool, input: Tensor) -> str:
+    """Return why no module takes the fast path with an input, in PyTorch's words; nothing if some may."""
+    if not get_fastpath_enabled():
+        return "torch.backends.mha.get_fastpath_enabled() was not True"
+    if input.dim() != 3:
+        return f"input not batched; expected query.dim() of 3 but got {input.dim()}"
+    if training:
+        return "training is enabled"
+    return "autocast is enabled" if torch.is_autocast_enabled(input.device.type) else ""
+
+
 def why_not(*given: object) -> str:
     """Return why an input and weights cannot take the fast path, in PyTorch's words; nothing if they can."""
     if not all(isinstance(each, Tensor) for each in given):

@@ -148,14 +148,10 @@ class MultiheadAttention(Module):
         """Return why attention is not computed in one call, under PyTorch's conditions; nothing if it is."""
         weight, bias = self.in_proj_weight, self.in_proj_bias
         masks = [each for each in (key_padding_mask, attn_mask) if each is not None]
-        if not fast_attention.get_fastpath_enabled():
-            return "torch.backends.mha.get_fastpath_enabled() was not True"
-        if query.dim() != 3:
-            return f"input not batched; expected query.dim() of 3 but got {query.dim()}"
+        if reason := fast_attention.why_not_at_all(self.training, query):
+            return reason
         if query is not key or key is not value:
             return "non-self attention was used (query, key, and value are not the same Tensor)"
-        if self.training:
-            return "training is enabled"
         for name, found, wanted in (
             ("batch_first", self.batch_first, True), ("_qkv_same_embed_dim", self._qkv_same_embed_dim, True),
             ("add_zero_attn", self.add_zero_attn, False), ("self.num_heads % 2", self.num_heads % 2, 0),
@@ -170,8 +166,6 @@ class MultiheadAttention(Module):
             return "floating-point masks are not supported for fast path."
         if query.is_nested and masks:
             return "masks are not supported with NestedTensor input"
-        if torch.is_autocast_enabled(query.device.type):
-            return "autocast is enabled"
         return fast_attention.why_not(query, weight, bias, self.out_proj.weight, self.out_proj.bias)
 
     def merge_masks(

@@ -141,37 +141,36 @@ class TransformerEncoderLayer(_Layer):
         """Return the output; src [length, n, d_model], masks as those of :class:`MultiheadAttention`."""
         padding = _padding_mask(src_key_padding_mask, "src_key_padding_mask", src_mask, "src_mask", src.dtype)
         mask = _canonical_mask(src_mask, "src_mask", None, "", src.dtype, False)
-        if not self._why_not_fast(src, masked=mask is not None or padding is not None):
+        if self._is_fast(src, masked=mask is not None or padding is not None):
             return self._fast(src, mask, padding)
         x = self._block(1, src, lambda each: self._sa_block(each, mask, padding, is_causal))
         return self._block(2, x, self._ff_block)
 
-    def _why_not_fast(self, src: Tensor, masked: bool) -> str:
-        """Return why the layer is not computed in one call, under PyTorch's conditions; nothing if it is."""
+    def why_not_alike(self) -> str:
+        """Return what sets the layer apart from those that are computed in one call, in PyTorch's words; nothing if nothing does."""
         attention: Any = self.self_attn
         norms: Any = self
-        if not fast_attention.get_fastpath_enabled():
-            return "torch.backends.mha.get_fastpath_enabled() was not True"
-        if src.dim() != 3:
-            return f"input not batched; expected src.dim() of 3 but got {src.dim()}"
-        if self.training:
-            return "training is enabled"
-        for why, met in (
-            ("self_attn.batch_first was not True", attention.batch_first),
-            ("self_attn was passed bias=False", attention.in_proj_bias is not None),
-            ("self_attn._qkv_same_embed_dim was not True", attention._qkv_same_embed_dim),
-            ("activation_relu_or_gelu was not True", self.activation_relu_or_gelu),
-            ("linear1 or linear2 is another module's", isinstance(self.linear1, Linear) and isinstance(self.linear2, Linear)),
-            ("norm1.eps is not equal to norm2.eps", norms.norm1.eps == norms.norm2.eps),
-            ("neither src_key_padding_mask nor src_mask are not supported with NestedTensor input", not (src.is_nested and masked)),
-            ("num_head is odd", attention.num_heads % 2 == 0),
-            ("autocast is enabled", not torch.is_autocast_enabled(src.device.type)),
-            ("forward pre-/hooks are attached to the module",
-             not any(each._forward_hooks or each._forward_pre_hooks for each in self.modules())),
-        ):  # fmt: skip
-            if not met:
-                return why
-        return fast_attention.why_not(src, *self._fast_weights())
+        if not attention.batch_first:
+            return "encoder_layer.self_attn.batch_first was not True(use batch_first for better inference performance)"
+        if not attention._qkv_same_embed_dim:
+            return "encoder_layer.self_attn._qkv_same_embed_dim was not True"
+        if attention.in_proj_bias is None:
+            return "encoder_layer.self_attn was passed bias=False"
+        if not self.activation_relu_or_gelu:
+            return "encoder_layer.activation_relu_or_gelu was not True"
+        if norms.norm1.eps != norms.norm2.eps:
+            return "encoder_layer.norm1.eps was not equal to encoder_layer.norm2.eps"
+        return "encoder_layer.self_attn.num_heads is odd" if attention.num_heads % 2 else ""
+
+    def _is_fast(self, src: Tensor, masked: bool) -> bool:
+        """Return whether the layer is computed in one call, under PyTorch's conditions."""
+        if fast_attention.why_not_at_all(self.training, src) or self.why_not_alike() or (src.is_nested and masked):
+            return False
+        if not (isinstance(self.linear1, Linear) and isinstance(self.linear2, Linear)):
+            return False
+        if any(each._forward_hooks or each._forward_pre_hooks for each in self.modules()):
+            return False
+        return not fast_attention.why_not(src, *self._fast_weights())
 
     def _fast_weights(self) -> tuple[Tensor, ...]:
         """Return the attention's weights, the normalisations' and those of the linear maps, each before its bias."""
@@ -242,27 +241,11 @@ class TransformerDecoderLayer(_Layer):
         return self.dropout2(x)
 
 
-def _why_not_nested(layer: Any) -> str:
+def _why_not_nested(layer: Module) -> str:
     """Return why an encoder of such layers does not skip padding while evaluating, in PyTorch's words; empty if it does."""
     if not isinstance(layer, TransformerEncoderLayer):
         return "encoder_layer was not TransformerEncoderLayer"
-    attention: Any = layer.self_attn
-    norms: Any = layer
-    if layer.norm_first:
-        return "encoder_layer.norm_first was True"
-    if not attention.batch_first:
-        return "encoder_layer.self_attn.batch_first was not True(use batch_first for better inference performance)"
-    if not attention._qkv_same_embed_dim:
-        return "encoder_layer.self_attn._qkv_same_embed_dim was not True"
-    if attention.in_proj_bias is None:
-        return "encoder_layer.self_attn was passed bias=False"
-    if not layer.activation_relu_or_gelu:
-        return "encoder_layer.activation_relu_or_gelu was not True"
-    if norms.norm1.eps != norms.norm2.eps:
-        return "encoder_layer.norm1.eps was not equal to encoder_layer.norm2.eps"
-    if attention.num_heads % 2 == 1:
-        return "encoder_layer.self_attn.num_heads is odd"
-    return ""
+    return "encoder_layer.norm_first was True" if layer.norm_first else layer.why_not_alike()
 
 
 class TransformerEncoder(Module):
@@ -315,9 +298,7 @@ class TransformerEncoder(Module):
         return output if self.norm is None else self.norm(output)
 
     def _skips_padding(self, src: Tensor) -> bool:
-        if not (self.use_nested_tensor and fast_attention.get_fastpath_enabled()):
-            return False
-        if self.layers[0].training or src.dim() != 3 or torch.is_autocast_enabled(src.device.type):
+        if not self.use_nested_tensor or fast_attention.why_not_at_all(self.layers[0].training, src):
             return False
         return not (torch.is_grad_enabled() and any(each.requires_grad for each in (src, *self.layers[0].parameters())))
 
