@@ -30,3 +30,14 @@ def public_names(
         else:
             del namespace[name]
     return sorted(names)
+
+
+def exported(namespace: dict[str, object], *modules: str) -> list[str]:
+    """Return the public names that a module's imports, ``from .family import name as name``, bring for others.
+
+    Args:
+        namespace: the ``globals()`` of the module after these imports.
+        modules: the names of its own modules that count, too.
+    """
+    values = {name: value for name, value in namespace.items() if not name.startswith("_") and name != "annotations"}
+    return sorted([*modules, *(name for name, value in values.items() if not isinstance(value, ModuleType))])

@@ -74,7 +74,7 @@ def described(
     return recorded, slots
 
 
-class Pending(NamedTuple):
+class _Pending(NamedTuple):
     """A kernel to place: the slots that it stores, and what each starts from."""
 
     item: Placed
@@ -91,7 +91,7 @@ class Group:
 
     __slots__ = ("ancestors", "identity", "initials", "item", "outputs", "slots")
 
-    def __init__(self, identity: int, first: Pending) -> None:
+    def __init__(self, identity: int, first: _Pending) -> None:
         self.identity = identity
         self.item, self.outputs, self.initials = first
         self.ancestors = 0
@@ -189,14 +189,14 @@ class _Builder:
         #: how many bindings more than one the buffers of long slots take
         self.long = long
         self.inliner = Inliner(uses, alive, limits, long)
-        self.pending: list[Pending] = []
+        self.pending: list[_Pending] = []
 
     def add(self, item: Recorded) -> None:
         """Take one recorded kernel: inline what it loads, and offer its own value to later ones."""
         expanded = self.inliner.expand(placed(item.kernel, item.operands, item.parameter_start))
         kernel = expanded.kernel
         initials = tuple(None if each.initial is None else item.operands[each.initial] for each in kernel.outputs)
-        self.pending.append(Pending(expanded, item.outputs, initials))
+        self.pending.append(_Pending(expanded, item.outputs, initials))
         if _is_definition(kernel, self.slots[item.outputs[0]].numel):
             self.inliner.define(item.outputs[0], expanded)
         elif merging.is_mergeable(kernel):
@@ -230,7 +230,7 @@ class _Merger:
         self.producer: dict[int, Group] = {}
         self.readers: dict[int, list[Group]] = {}
 
-    def add(self, new: Pending) -> None:
+    def add(self, new: _Pending) -> None:
         """Merge the kernel into a group or open a new one."""
         item, started = new.item, new.started()
         loads = item.bound() | started
@@ -261,7 +261,7 @@ class _Merger:
         later = [each for slot in started for each in self.readers.get(slot, ()) if each.identity >= group.identity]
         return not later and started.isdisjoint(group.outputs) and not group.slots.isdisjoint(item.slots)
 
-    def _merge(self, group: Group, new: Pending, loads: AbstractSet[int], sources: dict[int, Group]) -> bool:
+    def _merge(self, group: Group, new: _Pending, loads: AbstractSet[int], sources: dict[int, Group]) -> bool:
         item, outputs, initials = new
         bit = 1 << group.identity
         if any(each is not group and each.ancestors & bit for each in sources.values()):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from webgpu_torch_nn._exports import exported as _exported
+
 from webgpu_torch_models.diffusion.autoencoder import AutoencoderKL as AutoencoderKL
 from webgpu_torch_models.diffusion.autoencoder import AutoencoderKLConfig as AutoencoderKLConfig
 from webgpu_torch_models.diffusion.flow_matching import (
@@ -30,30 +32,4 @@ from webgpu_torch_models.diffusion.stable_diffusion import StableDiffusionPipeli
 from webgpu_torch_models.diffusion.unet import UNet2DConditionConfig as UNet2DConditionConfig
 from webgpu_torch_models.diffusion.unet import UNet2DConditionModel as UNet2DConditionModel
 
-__all__ = [
-    "AutoencoderKL",
-    "AutoencoderKLConfig",
-    "DDIMScheduler",
-    "DDPMScheduler",
-    "DPMSolverMultistepScheduler",
-    "DiffusionPipeline",
-    "EulerAncestralDiscreteScheduler",
-    "EulerDiscreteScheduler",
-    "FlowMatchEulerDiscreteScheduler",
-    "FluxPipeline",
-    "FluxTransformer2DConfig",
-    "FluxTransformer2DModel",
-    "HeunDiscreteScheduler",
-    "LCMScheduler",
-    "PNDMScheduler",
-    "SD3Transformer2DConfig",
-    "SD3Transformer2DModel",
-    "Scheduler",
-    "SchedulerConfig",
-    "StableDiffusion3Pipeline",
-    "StableDiffusionPipeline",
-    "UNet2DConditionConfig",
-    "UNet2DConditionModel",
-    "UniPCMultistepScheduler",
-    "scheduler_from_folder",
-]
+__all__ = _exported(globals())

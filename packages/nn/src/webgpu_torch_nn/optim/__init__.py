@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webgpu_torch_nn._exports import exported as _exported
 from webgpu_torch_nn.optim import lr_scheduler as lr_scheduler
 from webgpu_torch_nn.optim import swa_utils as swa_utils
 from webgpu_torch_nn.optim.adadelta import Adadelta as Adadelta
@@ -21,23 +22,4 @@ from webgpu_torch_nn.optim.rprop import Rprop as Rprop
 from webgpu_torch_nn.optim.sgd import SGD as SGD
 from webgpu_torch_nn.optim.sparse_adam import SparseAdam as SparseAdam
 
-__all__ = [
-    "ASGD",
-    "LBFGS",
-    "SGD",
-    "Adadelta",
-    "Adafactor",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Adamax",
-    "Muon",
-    "NAdam",
-    "Optimizer",
-    "RAdam",
-    "RMSprop",
-    "Rprop",
-    "SparseAdam",
-    "lr_scheduler",
-    "swa_utils",
-]
+__all__ = _exported(globals(), "lr_scheduler", "swa_utils")

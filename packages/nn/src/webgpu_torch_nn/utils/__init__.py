@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webgpu_torch_nn._exports import exported as _exported
 from webgpu_torch_nn.utils import prune as prune
 from webgpu_torch_nn.utils import rnn as rnn
 from webgpu_torch_nn.utils import stateless as stateless
@@ -28,26 +29,4 @@ from webgpu_torch_nn.utils.spectral_norm import spectral_norm as spectral_norm
 from webgpu_torch_nn.utils.weight_norm import remove_weight_norm as remove_weight_norm
 from webgpu_torch_nn.utils.weight_norm import weight_norm as weight_norm
 
-__all__ = [
-    "clip_grad_norm",
-    "clip_grad_norm_",
-    "clip_grad_value_",
-    "clip_grads_with_norm_",
-    "convert_conv2d_weight_memory_format",
-    "convert_conv3d_weight_memory_format",
-    "fuse_conv_bn_eval",
-    "fuse_conv_bn_weights",
-    "fuse_linear_bn_eval",
-    "fuse_linear_bn_weights",
-    "get_total_norm",
-    "parameters_to_vector",
-    "prune",
-    "remove_spectral_norm",
-    "remove_weight_norm",
-    "rnn",
-    "skip_init",
-    "spectral_norm",
-    "stateless",
-    "vector_to_parameters",
-    "weight_norm",
-]
+__all__ = _exported(globals(), "prune", "rnn", "stateless")

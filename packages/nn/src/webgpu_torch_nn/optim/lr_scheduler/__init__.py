@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webgpu_torch_nn._exports import exported as _exported
 from webgpu_torch_nn.optim.lr_scheduler.combined import ChainedScheduler as ChainedScheduler
 from webgpu_torch_nn.optim.lr_scheduler.combined import SequentialLR as SequentialLR
 from webgpu_torch_nn.optim.lr_scheduler.cosine import CosineAnnealingLR as CosineAnnealingLR
@@ -20,21 +21,4 @@ from webgpu_torch_nn.optim.lr_scheduler.plateau import ReduceLROnPlateau as Redu
 from webgpu_torch_nn.optim.lr_scheduler.scheduler import LRScheduler as LRScheduler
 from webgpu_torch_nn.optim.lr_scheduler.scheduler import _LRScheduler as _LRScheduler
 
-__all__ = [
-    "ChainedScheduler",
-    "ConstantLR",
-    "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts",
-    "CyclicLR",
-    "ExponentialLR",
-    "LRScheduler",
-    "LambdaLR",
-    "LinearLR",
-    "MultiStepLR",
-    "MultiplicativeLR",
-    "OneCycleLR",
-    "PolynomialLR",
-    "ReduceLROnPlateau",
-    "SequentialLR",
-    "StepLR",
-]
+__all__ = _exported(globals())

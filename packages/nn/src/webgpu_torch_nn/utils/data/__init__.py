@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from webgpu_torch_nn._exports import exported as _exported
 from webgpu_torch_nn.utils.data.collate import default_collate as default_collate
 from webgpu_torch_nn.utils.data.collate import default_convert as default_convert
 from webgpu_torch_nn.utils.data.dataloader import DataLoader as DataLoader
@@ -26,28 +27,4 @@ from webgpu_torch_nn.utils.data.sampler import SubsetRandomSampler as SubsetRand
 from webgpu_torch_nn.utils.data.sampler import WeightedRandomSampler as WeightedRandomSampler
 from webgpu_torch_nn.utils.data.worker import get_worker_info as get_worker_info
 
-__all__ = [
-    "BatchSampler",
-    "ChainDataset",
-    "ConcatDataset",
-    "DFIterDataPipe",
-    "DataLoader",
-    "Dataset",
-    "DistributedSampler",
-    "IterDataPipe",
-    "IterableDataset",
-    "MapDataPipe",
-    "RandomSampler",
-    "Sampler",
-    "SequentialSampler",
-    "StackDataset",
-    "Subset",
-    "SubsetRandomSampler",
-    "TensorDataset",
-    "WeightedRandomSampler",
-    "default_collate",
-    "default_convert",
-    "functional_datapipe",
-    "get_worker_info",
-    "random_split",
-]
+__all__ = _exported(globals())

@@ -2,43 +2,9 @@
 
 from __future__ import annotations
 
-from .fused import (
-    BNReLU2d,
-    BNReLU3d,
-    ConvAdd2d,
-    ConvAddReLU2d,
-    ConvBn1d,
-    ConvBn2d,
-    ConvBn3d,
-    ConvBnReLU1d,
-    ConvBnReLU2d,
-    ConvBnReLU3d,
-    ConvReLU1d,
-    ConvReLU2d,
-    ConvReLU3d,
-    LinearBn1d,
-    LinearLeakyReLU,
-    LinearReLU,
-    LinearTanh,
-)
+from webgpu_torch_nn._exports import public_names as _public_names
+
+from .fused import *
 from .fused import _FusedModule as _FusedModule
 
-__all__ = [
-    "BNReLU2d",
-    "BNReLU3d",
-    "ConvAdd2d",
-    "ConvAddReLU2d",
-    "ConvBn1d",
-    "ConvBn2d",
-    "ConvBn3d",
-    "ConvBnReLU1d",
-    "ConvBnReLU2d",
-    "ConvBnReLU3d",
-    "ConvReLU1d",
-    "ConvReLU2d",
-    "ConvReLU3d",
-    "LinearBn1d",
-    "LinearLeakyReLU",
-    "LinearReLU",
-    "LinearTanh",
-]
+__all__ = _public_names(globals())
