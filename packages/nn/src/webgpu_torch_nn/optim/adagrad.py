@@ -44,18 +44,7 @@ class Adagrad(ParameterwiseOptimizer):
             raise ValueError(f"Invalid lr_decay value: {lr_decay}")
         if not initial_accumulator_value >= 0.0:
             raise ValueError(f"Invalid initial_accumulator_value value: {initial_accumulator_value}")
-        defaults = options(
-            lr=lr,
-            lr_decay=lr_decay,
-            eps=eps,
-            weight_decay=weight_decay,
-            initial_accumulator_value=initial_accumulator_value,
-            foreach=foreach,
-            maximize=maximize,
-            differentiable=differentiable,
-            fused=fused,
-        )
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
         for group in self.param_groups:
             for parameter in group["params"]:
                 self.state[parameter].update(self._begin(parameter, group))

@@ -48,20 +48,8 @@ class Adam(ParameterwiseOptimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        defaults = options(
-            lr=lr,
-            betas=betas if differentiable else tuple(to_scalar(beta) for beta in betas),
-            eps=eps,
-            weight_decay=weight_decay,
-            amsgrad=amsgrad,
-            maximize=maximize,
-            foreach=foreach,
-            capturable=capturable,
-            differentiable=differentiable,
-            fused=fused,
-            decoupled_weight_decay=decoupled_weight_decay,
-        )
-        super().__init__(params, defaults)
+        betas = betas if differentiable else tuple(to_scalar(beta) for beta in betas)  # type: ignore[assignment]
+        super().__init__(params, options(locals()))
 
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         names = "exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ())

@@ -38,17 +38,7 @@ class Adamax(ParameterwiseOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        defaults = options(
-            lr=lr,
-            betas=betas,
-            eps=eps,
-            weight_decay=weight_decay,
-            foreach=foreach,
-            maximize=maximize,
-            differentiable=differentiable,
-            capturable=capturable,
-        )
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": 0.0, "exp_avg": torch.zeros_like(parameter), "exp_inf": torch.zeros_like(parameter)}

@@ -40,18 +40,7 @@ class ASGD(ParameterwiseOptimizer):
         differentiable: bool = False,
         capturable: bool = False,
     ) -> None:
-        defaults = options(
-            lr=lr,
-            lambd=lambd,
-            alpha=alpha,
-            t0=t0,
-            weight_decay=weight_decay,
-            foreach=foreach,
-            maximize=maximize,
-            differentiable=differentiable,
-            capturable=capturable,
-        )
-        super().__init__(params, defaults)
+        super().__init__(params, options(locals()))
 
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": 0.0, "eta": to_scalar(group["lr"]), "mu": 1.0, "ax": torch.zeros_like(parameter)}

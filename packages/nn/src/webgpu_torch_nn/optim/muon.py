@@ -8,7 +8,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.optimizer import to_scalar
+from webgpu_torch_nn.optim.optimizer import arguments, to_scalar
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, shrinkage
 
 
@@ -77,17 +77,7 @@ class Muon(ParameterwiseOptimizer):
             raise ValueError(f"weight decay should be >= 0 but is: {weight_decay}")
         if adjust_lr_fn not in (None, "original", "match_rms_adamw"):
             raise ValueError(f"Adjust learning rate function {adjust_lr_fn} is not supported")
-        defaults = {
-            "lr": lr,
-            "weight_decay": weight_decay,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "ns_coefficients": ns_coefficients,
-            "eps": eps,
-            "ns_steps": ns_steps,
-            "adjust_lr_fn": adjust_lr_fn,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, arguments(locals()))
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.ndim != 2:

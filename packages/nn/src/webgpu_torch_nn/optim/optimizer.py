@@ -40,6 +40,11 @@ def to_scalar(value: Any) -> Any:
     return value.item() if isinstance(value, Tensor) else value
 
 
+def arguments(scope: dict[str, object]) -> dict[str, object]:
+    """Return what an optimiser's ``__init__`` was given besides the parameters: its ``locals()``, by name."""
+    return {name: value for name, value in scope.items() if name not in ("self", "params", "__class__")}
+
+
 _get_value = _to_scalar = to_scalar
 
 
@@ -47,7 +52,6 @@ def _default_to_fused_or_foreach(
     params: list[Tensor], differentiable: bool, use_fused: bool = False
 ) -> tuple[bool, bool]:
     """Return that neither a fused nor a listwise form is to be chosen: the engine merges the kernels of all parameters."""
-    del params, differentiable, use_fused
     return False, False
 
 
@@ -64,7 +68,6 @@ def _use_grad_for_differentiable(func: Callable) -> Callable:
 
 def _disable_dynamo_if_unsupported(single_tensor_fn: Callable | None = None) -> Callable[[Callable], Callable]:
     """Return a decorator that returns its function: there is no tracer to keep out."""
-    del single_tensor_fn
     return lambda function: function
 
 

@@ -11,7 +11,7 @@ from webgpu_torch_core.record.apart import computed_apart
 from webgpu_torch_core.record.changes import changed
 from webgpu_torch_core.replay.numbers import numbers
 
-from webgpu_torch_nn.optim.optimizer import Optimizer, rate_tensor, real_view, to_scalar
+from webgpu_torch_nn.optim.optimizer import Optimizer, arguments, rate_tensor, real_view, to_scalar
 
 #: what an optimiser remembers of a parameter, or a group of parameters' options
 Named: TypeAlias = dict[str, Any]
@@ -74,12 +74,16 @@ class ParameterwiseOptimizer(Optimizer):
         return numbers(state)
 
 
-def options(**given: Any) -> dict[str, Any]:
-    """Return an optimiser's default options, checked as far as they are common.
+def options(scope: dict[str, object]) -> dict[str, Any]:
+    """Return an optimiser's default options, its arguments, checked as far as they are common.
+
+    Args:
+        scope: the ``locals()`` of its ``__init__``, where nothing else has a name yet.
 
     Raises:
         ValueError: the learning rate, eps, a beta or another option is out of range.
     """
+    given: Named = arguments(scope)
     lr = given["lr"]
     if isinstance(lr, Tensor) and lr.numel() != 1:
         raise ValueError("Tensor lr must be 1-element")

@@ -43,18 +43,7 @@ class RMSprop(ParameterwiseOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = options(
-            lr=lr,
-            momentum=momentum,
-            alpha=alpha,
-            eps=eps,
-            centered=centered,
-            weight_decay=weight_decay,
-            capturable=capturable,
-            foreach=foreach,
-            maximize=maximize,
-            differentiable=differentiable,
-        )
+        defaults = options(locals())
         if not alpha >= 0.0:
             raise ValueError(f"Invalid alpha value: {alpha}")
         super().__init__(params, defaults)

@@ -34,7 +34,7 @@ class SparseAdam(ParameterwiseOptimizer):
         eps: float = 1e-8,
         maximize: bool = False,
     ) -> None:
-        defaults = options(lr=lr, betas=betas, eps=eps, maximize=maximize)
+        defaults = options(locals())
         if not lr > 0.0:
             raise ValueError(f"Invalid learning rate: {lr}")
         if not eps > 0.0:
