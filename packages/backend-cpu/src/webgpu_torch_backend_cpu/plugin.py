@@ -20,7 +20,6 @@ class CpuBackend(Backend):
         return 1
 
     def open(self, index: int) -> Device:
-        del index
         from .device import CpuDevice
 
         return CpuDevice()

@@ -56,7 +56,6 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Return how to load a module of ``torch``; None if it is neither ours nor recorded."""
-        del path, target
         if fullname in functorch_twin.SOURCES:
             return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         if fullname != "torch" and not fullname.startswith("torch."):

@@ -60,7 +60,6 @@ class safe_open:
     """An open file; each tensor is read when it is asked for."""
 
     def __init__(self, filename: File, framework: str = "pt", device: Place = "cpu", **options: object) -> None:
-        del framework, options
         self._device = device
         found, self._metadata = read_safetensors(filename)
         self._tensors: dict[str, Any] = found

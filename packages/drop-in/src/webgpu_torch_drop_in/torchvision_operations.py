@@ -349,7 +349,6 @@ def _roi_pool_backward(
     grad: Tensor, rois: Tensor, argmax: Tensor, spatial_scale: float, pooled_height: int, pooled_width: int, batch_size: int,
     channels: int, height: int, width: int,
 ) -> Tensor:  # fmt: skip
-    del spatial_scale, pooled_height, pooled_width
     image = rois[:, 0].to(torch.int64)[:, None, None, None]
     channel = torch.arange(channels, device=grad.device)[:, None, None]
     where = (image * channels + channel) * (height * width) + argmax.clamp(min=0)
@@ -368,12 +367,10 @@ def _gradient_of_image(
 
 
 def _ps_roi_align_backward(grad: Tensor, rois: Tensor, channel_mapping: Tensor, *numbers: float) -> Tensor:
-    del channel_mapping
     return _gradient_of_image(ps_roi_align, grad, rois, numbers)
 
 
 def _ps_roi_pool_backward(grad: Tensor, rois: Tensor, channel_mapping: Tensor, *numbers: float) -> Tensor:
-    del channel_mapping
     return _gradient_of_image(ps_roi_pool, grad, rois, numbers)
 
 

@@ -88,7 +88,6 @@ class DistributedDataParallel(Module):
                 each.register_post_accumulate_grad_hook(self._arrived)
 
     def _arrived(self, parameter: Tensor) -> None:
-        del parameter
         if self.require_backward_grad_sync and not self._waiting:
             self._waiting = True
             queue_callback(self._average)

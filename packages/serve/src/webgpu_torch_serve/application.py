@@ -101,7 +101,6 @@ class _Routes:
 
     async def models(self, request: Request) -> Response:
         """List the model."""
-        del request
         return JSONResponse({"object": "list", "data": [self.described]})
 
     async def model(self, request: Request) -> Response:
@@ -111,13 +110,11 @@ class _Routes:
 
     async def health(self, request: Request) -> Response:
         """Say whether requests are answered."""
-        del request
         state = "draining" if self.engine.draining else "ok" if self.engine.is_alive else "failed"
         return JSONResponse({"status": state, "model": self.served.name}, 200 if state == "ok" else 503)
 
     async def metrics(self, request: Request) -> Response:
         """Give Prometheus its numbers."""
-        del request
         return Response(self.engine.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 

@@ -30,7 +30,6 @@ async def embed(request: Request, engine: Engine, fields: Fields) -> Response:
     Raises:
         RequestError: it cannot be answered.
     """
-    del request
     served = engine.served
     given = prompts(fields, "input")
     form = fields.one_of("encoding_format", ("float", "base64"), "float")
@@ -67,7 +66,6 @@ async def draw(request: Request, engine: Engine, fields: Fields) -> Response:
     Raises:
         RequestError: it cannot be answered.
     """
-    del request
     served = engine.served
     prompt = fields.text("prompt")
     options: dict[str, object] = {

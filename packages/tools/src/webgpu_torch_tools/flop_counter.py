@@ -167,7 +167,6 @@ class FlopCounterMode(TorchFunctionMode):
     def __init__(
         self, mods: object = None, depth: int = 2, display: bool = True, custom_mapping: Mapping[OpOverloadPacket, Formula] | None = None
     ) -> None:  # fmt: skip
-        del mods
         self.flop_counts: defaultdict[str, Counts] = defaultdict(lambda: defaultdict(int))
         self.depth, self.display = depth, display
         self.flop_registry = {**flop_registry, **(custom_mapping or {})}
@@ -191,7 +190,6 @@ class FlopCounterMode(TorchFunctionMode):
         self, func: Callable[..., object], types: object, args: Arguments = (), kwargs: Named | None = None
     ) -> Result:
         """Count a call, or those inside of it where it is composed of others."""
-        del types
         kwargs = kwargs or {}
         path = PATHS.get(func)
         custom = self._formula(path)

@@ -59,7 +59,6 @@ class ModuleTracker:
         self._when_derived(inputs, lambda: self.parents.discard(name))
 
     def _after(self, module: Module, inputs: object, output: object) -> None:
-        del inputs
         name = self._name(module)
         self.parents.discard(name)
         self._when_derived(output, lambda: self.parents.add(name))
@@ -69,7 +68,6 @@ class ModuleTracker:
         if tensors:
 
             def hook(gradients: Sequence[Tensor | None]) -> None:
-                del gradients
                 action()
 
             self._handles.append(register_multi_grad_hook(tensors, hook))

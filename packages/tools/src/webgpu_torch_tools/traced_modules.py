@@ -270,7 +270,6 @@ def trace(
     Raises:
         RuntimeError: arguments or results that are no tensors, or something that computes tensors unseen.
     """
-    del optimize, _force_outplace, _module_class, _compilation_unit, _store_inputs
     if isinstance(func, TopLevelTracedModule | TracedFunction):
         warn(
             "The input to trace is already a ScriptModule, tracing it is a no-op. Returning the object as is.",
@@ -409,7 +408,6 @@ def load(
         RuntimeError: it is no archive.
         NotImplementedError: a TorchScript archive of PyTorch's.
     """
-    del _restore_shapes
     if isinstance(f, str | os.PathLike) and not os.path.exists(f):
         raise ValueError(f"The provided filename {f} does not exist")
     try:
@@ -441,7 +439,6 @@ def freeze(mod: Module, preserved_attrs: Value = None, optimize_numerics: bool =
     Raises:
         RuntimeError: it is in training mode.
     """
-    del preserved_attrs, optimize_numerics
     if mod.training:
         raise RuntimeError(
             "Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing."
@@ -451,7 +448,6 @@ def freeze(mod: Module, preserved_attrs: Value = None, optimize_numerics: bool =
 
 def optimize_for_inference(mod: Module, other_methods: Value = None) -> Module:
     """Return the module in evaluation mode: plans are optimised whenever they run."""
-    del other_methods
     return mod.eval()
 
 

@@ -10,5 +10,4 @@ Marked = TypeVar("Marked", bound=Callable[..., object])
 
 def _disable_dynamo(fn: Marked | None = None, recursive: bool = True) -> Marked | Callable[[Marked], Marked]:
     """Return a function as it is, or a decorator that does."""
-    del recursive
     return fn if fn is not None else lambda marked: marked

@@ -41,7 +41,6 @@ class HoldingTensor(Tensor):
         cls, func: Callable[..., Answer], types: object, args: Answer = (), kwargs: Answer = None
     ) -> Answer:
         """Answer a call with such a tensor among its arguments; one without a public name is made as it is."""
-        del types
         path = PATHS.get(func, "")
         if not path:
             with DisableTorchFunctionSubclass():

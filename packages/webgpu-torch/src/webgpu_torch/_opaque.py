@@ -13,7 +13,6 @@ from .backends.mkldnn import _mkldnn
 
 def _refusing(name: str, error: type[Exception], why: str) -> Callable[..., NoReturn]:
     def refuse(self: OpaqueTensor, *args: object, **kwargs: object) -> NoReturn:
-        del self, args, kwargs
         raise error(why)
 
     refuse.__name__ = name
@@ -30,14 +29,12 @@ class OpaqueTensor(Tensor):
 
     def to_dense(self, dtype: dtype | None = None, *, masked_grad: bool = True) -> Tensor:
         """Return the same elements in the layout ``torch.strided``."""
-        del masked_grad
         with DisableTorchFunctionSubclass():
             found = self.as_subclass(Tensor)
             return found if dtype is None else found.to(dtype)
 
     def __repr__(self, *, tensor_contents: str | None = None) -> str:
         """Return the text of a dense tensor, with the layout."""
-        del tensor_contents
         return f"{repr(self.to_dense().detach())[:-1]}, layout={self.layout})"
 
     def __getitem__(self, index: object) -> NoReturn:

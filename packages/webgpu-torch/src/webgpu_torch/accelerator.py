@@ -25,7 +25,6 @@ def device_count() -> int:
 
 def current_accelerator(check_available: bool = False) -> Device | None:
     """Return the type of accelerators, such as ``device("webgpu")``, or None where there is none."""
-    del check_available
     found = accelerator()
     return None if found is None else Device(found)
 

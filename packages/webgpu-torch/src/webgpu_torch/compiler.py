@@ -29,7 +29,6 @@ def is_exporting() -> bool:
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Return the function, or a decorator that does."""
-    del recursive, reason
     return fn if fn is not None else lambda function: function
 
 

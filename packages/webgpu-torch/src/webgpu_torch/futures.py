@@ -20,7 +20,6 @@ class Future(Generic[Value]):
     """
 
     def __init__(self, *, devices: Sequence[object] | None = None) -> None:
-        del devices
         self._inner: concurrent.futures.Future[Value] = concurrent.futures.Future()
 
     def done(self) -> bool:

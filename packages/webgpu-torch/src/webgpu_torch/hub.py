@@ -56,7 +56,6 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
         OSError: it cannot be had.
         RuntimeError: the sum begins otherwise.
     """
-    del progress
     request = urllib.request.Request(url, headers={"User-Agent": "webgpu-torch.hub"})
     place = Path(os.path.expanduser(dst))
     digest = hashlib.sha256()
@@ -129,7 +128,6 @@ def list(github: str, force_reload: bool = False, skip_validation: bool = False,
     Raises:
         FileNotFoundError: there is no ``hubconf.py``.
     """
-    del force_reload, skip_validation, trust_repo, verbose
     module = _configuration(github, source)
     return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
 
@@ -140,7 +138,6 @@ def help(github: str, model: str, force_reload: bool = False, skip_validation: b
     Raises:
         RuntimeError: there is no such model.
     """
-    del force_reload, skip_validation, trust_repo
     return _entry(github, model, source).__doc__
 
 
@@ -159,5 +156,4 @@ def load(
         NotImplementedError: another source.
         RuntimeError: there is no such model.
     """
-    del trust_repo, force_reload, verbose, skip_validation
     return _entry(repo_or_dir, model, source)(*args, **kwargs)

@@ -123,13 +123,11 @@ _script_if_tracing = script_if_tracing
 
 def script_method(fn: Marked, _rcb: object = None) -> Marked:
     """Return the method."""
-    del _rcb
     return fn
 
 
 def ignore(fn: Any = None, drop: bool = False, **_: Any) -> Any:
     """Return the function, or a decorator that does."""
-    del drop
     return fn if callable(fn) else lambda function: function
 
 
@@ -156,7 +154,6 @@ def interface(obj: Marked) -> Marked:
 
 def annotate(the_type: object, the_value: Marked) -> Marked:
     """Return the value."""
-    del the_type
     return the_value
 
 
@@ -231,14 +228,12 @@ class strict_fusion(contextlib.nullcontext[None]):
 @contextlib.contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
     """Change nothing for a while: plans are always optimised."""
-    del should_optimize
     yield
 
 
 @contextlib.contextmanager
 def fuser(name: str) -> Iterator[None]:
     """Change nothing for a while: there is one scheduler, which merges kernels."""
-    del name
     yield
 
 
@@ -249,7 +244,6 @@ def set_fusion_strategy(strategy: list[tuple[str, int]]) -> list[tuple[str, int]
 
 def enable_onednn_fusion(enabled: bool) -> None:
     """Do nothing: there is no oneDNN."""
-    del enabled
 
 
 def onednn_fusion_enabled() -> bool:
@@ -259,7 +253,6 @@ def onednn_fusion_enabled() -> bool:
 
 def export_opnames(m: object) -> list[str]:
     """Return no names: modules are not compiled to operations of a script."""
-    del m
     return []
 
 

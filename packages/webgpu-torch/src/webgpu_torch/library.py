@@ -96,8 +96,7 @@ class CustomOpDef:
     ) -> None:
         """Register the gradient: ``setup_context(ctx, inputs, output)`` saves, ``backward(ctx, *grads)`` computes."""
 
-        def keep_nothing(ctx: Any, inputs: Any, output: Any) -> None:
-            del ctx, inputs, output
+        def keep_nothing(ctx: Any, inputs: Any, output: Any) -> None: ...
 
         def forward(*args: object) -> Any:
             return self._kernel(_device_type(args))(*args)
@@ -145,7 +144,6 @@ def custom_op(
     Raises:
         ValueError: the name has no namespace.
     """
-    del mutates_args, device_types, schema, tags
     _checked(name)
 
     def make(function: Callable[..., object]) -> CustomOpDef:
@@ -166,14 +164,12 @@ def define(qualname: str, schema: str, *, lib: Library | None = None, tags: obje
     Raises:
         ValueError: the name has no namespace.
     """
-    del schema, lib, tags
     _checked(qualname)
     _operations.setdefault(qualname, CustomOpDef(qualname))
 
 
 def impl(qualname: str, types: object, func: Callable[..., object] | None = None, *, lib: Library | None = None) -> Any:
     """Register an operation's function for types of device (``"default"``: all); also a decorator."""
-    del lib
     return _find(qualname).register_kernel(None if types in ("default", ("default",)) else types, func)
 
 
@@ -199,7 +195,6 @@ class Library:
 
     def define(self, schema: str, alias_analysis: str = "", *, tags: object = ()) -> str:
         """Name an operation by its schema ``name(arguments) -> results`` and return the name."""
-        del alias_analysis, tags
         if self.kind == "IMPL":
             raise ValueError("a library of kind IMPL defines no operations: make it with kind DEF or FRAGMENT")
         name = schema.partition("(")[0].strip()
@@ -211,7 +206,6 @@ class Library:
         with_keyset: bool = False, allow_override: bool = False,
     ) -> None:  # fmt: skip
         """Register an operation's function under one of PyTorch's dispatch keys."""
-        del allow_override
         if with_keyset:
             raise NotImplementedError("functions that take a DispatchKeySet are not supported: register one without")
         if isinstance(op_name, str):

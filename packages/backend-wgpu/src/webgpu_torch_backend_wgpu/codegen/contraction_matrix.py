@@ -195,7 +195,6 @@ class HalvesLoader:
 
     def begin(self, batch: list[Node], base: Node) -> None:
         """Declare the registers. What places of all blocks have in common is not kept: with it, fetches take up to 40 % longer."""
-        del batch, base
         self.declare()
 
     def _position(self, number: int) -> tuple[Node, Node]:

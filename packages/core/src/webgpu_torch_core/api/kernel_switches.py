@@ -178,7 +178,6 @@ def is_warn_always_enabled() -> bool:
 
 def set_flush_denormal(mode: bool) -> bool:
     """Return False: denormal numbers are computed as the device does."""
-    del mode
     return False
 
 

@@ -125,7 +125,6 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
         RuntimeError: there is no level, or the tangent has another shape.
         ValueError: elements are neither floating-point nor complex numbers.
     """
-    del level
     if _level.duals is None:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
@@ -203,7 +202,6 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     Raises:
         RuntimeError: an operation between has no derivative.
     """
-    del level
     duals = [] if _level.duals is None else _level.duals.pairs()
     if not duals or not tensor.requires_grad:
         return UnpackedDualTensor(tensor, None)

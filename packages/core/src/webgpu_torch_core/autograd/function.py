@@ -246,7 +246,6 @@ class _NodesOfClass:
     """The class of the nodes of a function's calls."""
 
     def __get__(self, instance: object, owner: type[Function]) -> type[FunctionNode]:
-        del instance
         return owner._kind()
 
 

@@ -80,7 +80,6 @@ def gradcheck(
         ValueError: no input requires a gradient, or an output is not dense.
         RuntimeError: an input has a dimension of stride 0.
     """
-    del check_batched_grad, check_batched_forward_grad
     if not check_forward_ad and not check_backward_ad:
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
     given = as_tuple(inputs)

@@ -81,7 +81,6 @@ class save_on_cpu(saved_tensors_hooks):
     """
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        del pin_memory, device_type
 
         def pack_to_cpu(tensor: Any) -> tuple[Any, Any]:
             return tensor.device, tensor.cpu()
@@ -177,7 +176,6 @@ def _first_known(function: Any) -> Any:
     lock = threading.Lock()
 
     def watch(number: int) -> Any:
-        del number
 
         def hook(gradient: Any) -> None:
             with lock:

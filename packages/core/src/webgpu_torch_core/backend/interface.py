@@ -227,7 +227,6 @@ class Device(ABC):
         ``clock`` says what measured it: ``"device"`` (timestamps on the device) or ``"host"`` (the host's clock, around
         starting the kernel and waiting for it). May wait for every kernel. A device that cannot tell reports nothing.
         """
-        del report
         self.run(plan, externals, parameters)
 
     def draw(self, kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any) -> Any:
@@ -241,7 +240,6 @@ class Device(ABC):
 
     def use_threads(self, count: int) -> None:
         """Compute with so many threads from now on, where the device is the host; others have their own."""
-        del count
 
     def algorithm(self, name: str, operands: Sequence[Any], options: dict[str, Any]) -> list[Any]:
         """Run an algorithm that no kernel form expresses over (buffer, type, shape) operands; return NumPy-like arrays.

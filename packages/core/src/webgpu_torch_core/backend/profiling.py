@@ -17,7 +17,6 @@ class Observer:
 
     def timed(self, name: str, action: Callable[..., Any], *arguments: Any) -> Any:
         """Return the result of a part of the library's own work, which profiles show by this name."""
-        del name
         return action(*arguments)
 
     def advance(self, device: Device, run: Run) -> None:

@@ -80,7 +80,6 @@ class PythonDevice(Device):
                 table[number].data[: len(data)] = data
 
     def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
-        del report
         self.advance(run)
 
     def synchronize(self) -> None:
@@ -114,5 +113,4 @@ class PythonBackend(Backend):
         return 1
 
     def open(self, index: int) -> PythonDevice:
-        del index
         return PythonDevice()

@@ -139,7 +139,6 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call the function."""
-        del types
         return func(*args, **(kwargs or {}))
 
 

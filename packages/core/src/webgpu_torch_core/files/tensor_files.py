@@ -66,7 +66,6 @@ def save(
         RuntimeError: several tensors of different types look at one storage.
         AttributeError: ``f`` is neither a path nor can it be written.
     """
-    del pickle_module, pickle_protocol, _disable_byteorder_record
     if not (isinstance(f, str | os.PathLike) or hasattr(f, "write")):
         raise AttributeError(
             f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}"

@@ -50,7 +50,6 @@ class BatchedTensor(Tensor):
     level: int
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        del tensor_contents
         inner = repr(self.batch).replace("\n", "\n    ")
         return f"BatchedTensor(lvl={self.level}, bdim=0, value=\n    {inner}\n)"
 

@@ -270,7 +270,6 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     leaves, spec = _flat_outputs(outputs, "vjp(f, *primals)")
 
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
-        del retain_graph, create_graph
         seeds, given = tree_flatten(cotangents)
         if given != spec:
             raise RuntimeError(
@@ -377,7 +376,6 @@ def jacrev(
     Raises:
         RuntimeError: the function returns something else than tensors.
     """
-    del _preallocate_and_copy
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
     return _jacobian(func, argnums, has_aux, "jacrev")
@@ -442,7 +440,6 @@ def jacfwd(
     func: Callable[..., Any], argnums: Any = 0, has_aux: bool = False, *, randomness: str = "error"
 ) -> Callable[..., Any]:
     """Return a function of the same arguments that returns the Jacobian; what :func:`jacrev` returns, found as there."""
-    del randomness
     return _jacobian(func, argnums, has_aux, "jacfwd")
 
 

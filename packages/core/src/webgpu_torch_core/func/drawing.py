@@ -112,7 +112,6 @@ class RandomRegion(TorchFunctionMode):
 
     def __torch_function__(self, func: Value, types: Value, args: Value = (), kwargs: Value = None) -> Value:
         """Answer a call."""
-        del types
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
         draws = (name in _DRAWN or name in _MADE) and PATHS.get(func, "").rpartition(".")[0] in _HOMES

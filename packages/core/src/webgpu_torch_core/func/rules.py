@@ -295,7 +295,6 @@ RULES["__setitem__"] = set_item
 
 def _answer(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
     """Answer a call for all examples of the innermost batch among its arguments."""
-    del cls, types
     kwargs = kwargs or {}
     level = level_of(args, kwargs)
     if level == 0:

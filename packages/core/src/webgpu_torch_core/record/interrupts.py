@@ -92,7 +92,6 @@ def _forked() -> None:
 
 
 def _note(number: int, frame: FrameType | None) -> None:
-    del frame
     pending.append(number)
 
 

@@ -76,7 +76,6 @@ class Node:
         backward: Callable[..., Any] | None,
         output_count: int = 1,
     ) -> None:
-        del title
         self.edges = edges
         self.backward: Callable[..., Any] | None = backward
         self.output_count = output_count

@@ -81,12 +81,10 @@ class TensorKinds:
 
     def pin_memory(self, device: Any = None) -> Any:
         """Return the tensor: copies to WebGPU devices need no pinned memory."""
-        del device
         return self
 
     def is_pinned(self, device: Any = None) -> bool:
         """Return False."""
-        del device
         return False
 
     def share_memory_(self) -> Any:
@@ -99,7 +97,6 @@ class TensorKinds:
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool = True) -> Any:
         """Return the tensor, which is dense."""
-        del masked_grad
         return self if dtype is None else self.to(dtype)  # type: ignore[attr-defined]
 
     def dense_dim(self) -> int:
@@ -282,7 +279,6 @@ class TensorKinds:
         Raises:
             RuntimeError: always.
         """
-        del device, non_blocking, memory_format
         raise RuntimeError("there is no CUDA device: this library reaches the GPU through WebGPU; use .to('webgpu')")
 
     def new(self, *args: Any, device: Any = None) -> Any:

@@ -40,7 +40,6 @@ class Work:
 
     def wait(self, timeout: datetime.timedelta | None = None) -> bool:
         """Return True."""
-        del timeout
         return True
 
     def synchronize(self) -> None:
@@ -352,7 +351,6 @@ def barrier(group: object = None, async_op: bool = False, device_ids: object = N
     Raises:
         ValueError: there is no default group.
     """
-    del device_ids
     if (found := member(group)) is None:
         return warn_not_member("barrier")
     found.transport.barrier()
@@ -367,7 +365,6 @@ def monitored_barrier(
     Raises:
         ValueError: there is no default group.
     """
-    del timeout, wait_all_ranks
     barrier(group)
 
 

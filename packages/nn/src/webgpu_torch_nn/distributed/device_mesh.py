@@ -130,7 +130,6 @@ def init_device_mesh(
         RuntimeError: the shape does not have as many places as there are processes.
         ValueError: the default group cannot be made; names that do not fit.
     """
-    del backend_override
     if not is_initialized():
         init_process_group()
     ranks = torch.arange(get_world_size(), device=host_device())

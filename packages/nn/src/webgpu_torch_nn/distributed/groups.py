@@ -138,7 +138,6 @@ def is_backend_available(backend: str) -> bool:
 
 def get_default_backend_for_device(device: str | torch.device) -> str:
     """Return the backend of a device, ``"gloo"`` for all."""
-    del device
     return Backend.GLOO
 
 
@@ -221,7 +220,6 @@ def init_process_group(
         ValueError: there is a default group already, or rank or number are not known.
         RuntimeError: a backend that is not here, or several processes without MPI.
     """
-    del timeout, group_name, pg_options, device_id
     if _world.default is not None:
         raise ValueError("trying to initialize the default process group twice!")
     if store is not None and init_method is not None:
@@ -314,7 +312,6 @@ def new_group(
     Raises:
         ValueError: a rank that no process has, or one twice.
     """
-    del timeout, pg_options, use_local_synchronization, device_id
     whole = default_group()
     chosen = list(range(whole.size())) if ranks is None else sorted(ranks) if sort_ranks else list(ranks)
     if len(set(chosen)) != len(chosen):
@@ -343,7 +340,6 @@ def new_subgroups_by_enumeration(
     Raises:
         ValueError: a rank is in two of them.
     """
-    del pg_options
     flat = [each for ranks in ranks_per_subgroup_list for each in ranks]
     if len(set(flat)) != len(flat):
         raise ValueError(f"a rank is in one of the groups: {ranks_per_subgroup_list}")
@@ -360,7 +356,6 @@ def new_subgroups(
     Raises:
         ValueError: the number of processes does not divide.
     """
-    del group
     count = get_world_size()
     size = count if group_size is None else group_size
     if not 0 < size <= count or count % size:

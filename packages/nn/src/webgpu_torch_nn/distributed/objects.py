@@ -82,7 +82,6 @@ def broadcast_object_list(
     Raises:
         ValueError: there is no default group, or no such process.
     """
-    del device
     if (found := member(group)) is None:
         return warn_not_member("broadcast_object_list")
     root = root_of(found, 0 if src is None and group_src is None else src, group_src)
@@ -122,7 +121,6 @@ def send_object_list(
     Raises:
         ValueError: no such process, or this one.
     """
-    del device, use_batch
     data = _packed(object_list)
     for each in (torch.tensor([data.numel()], device=data.device), data):
         send(each, dst, group, group_dst=group_dst)
@@ -137,7 +135,6 @@ def recv_object_list(
     Raises:
         ValueError: no such process, or this one.
     """
-    del device, use_batch
     length = torch.zeros(1, dtype=torch.int64, device=host_device())
     sender = recv(length, src, group, group_src=group_src)
     data = length.new_empty(int(length), dtype=torch.uint8)

@@ -43,12 +43,10 @@ class Alone:
 
     def all_reduce(self, tensor: Tensor, operation: ReduceOp) -> Tensor:
         """Return what all processes bring, combined; PREMUL_SUM was multiplied before."""
-        del operation
         return tensor
 
     def broadcast(self, tensor: Tensor, root: int) -> Tensor:
         """Return one process's tensor; all bring one of its shape and type."""
-        del root
         return tensor
 
     def all_gather(self, tensor: Tensor) -> list[Tensor]:
@@ -57,7 +55,6 @@ class Alone:
 
     def all_to_all(self, tensors: Sequence[Tensor], likes: Sequence[Tensor]) -> list[Tensor]:
         """Return what each process has for this one, shaped as ``likes``; this one's for each are ``tensors``."""
-        del likes
         return list(tensors)
 
     def send(self, tensor: Tensor, receiver: int, tag: int) -> None:

@@ -237,13 +237,11 @@ def _implicit(name: str, input: Tensor, dim: int | None) -> int:
 
 def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None) -> Tensor:
     """``exp(x) / sum(exp(x))`` along ``dim``."""
-    del _stacklevel
     return _softmax(input, _implicit("softmax", input, dim), dtype)
 
 
 def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None) -> Tensor:
     """``exp(-x) / sum(exp(-x))`` along ``dim``."""
-    del _stacklevel
     return _softmax(-input, _implicit("softmin", input, dim), dtype)
 
 
@@ -251,7 +249,6 @@ def log_softmax(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: torch.dtype | None = None
 ) -> Tensor:
     """``x - log(sum(exp(x)))`` along ``dim``."""
-    del _stacklevel
     return _log_softmax(input, _implicit("log_softmax", input, dim), dtype)
 
 

@@ -198,7 +198,6 @@ def _make_adaptive_max_pool_with_indices(spatial: int):
         input: Tensor, output_size: OutputSize, return_indices: bool = False
     ) -> tuple[Tensor, Tensor]:
         """:func:`adaptive_max_poolNd` with ``return_indices``."""
-        del return_indices
         return _adaptive_maximum(input, output_size, True, spatial)  # type: ignore[return-value]
 
     return adaptive_max_poolNd_with_indices
@@ -310,7 +309,6 @@ def _make_fractional_max_pool_with_indices(spatial: int):
         _random_samples: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """:func:`fractional_max_poolNd` with ``return_indices``."""
-        del return_indices
         return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, spatial)
 
     return fractional_max_poolNd_with_indices

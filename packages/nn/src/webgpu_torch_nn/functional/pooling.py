@@ -257,7 +257,6 @@ def _make_max_pool_with_indices(spatial: int):
         ceil_mode: bool = False, return_indices: bool = False,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """:func:`max_poolNd` with ``return_indices``."""
-        del return_indices
         return _max_pool(input, spatial, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[return-value]
 
     return max_poolNd_with_indices

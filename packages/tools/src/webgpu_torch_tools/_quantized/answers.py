@@ -288,7 +288,6 @@ def _bounded(
 
 
 def _cat(tensors: Sequence[Answer], dim: int = 0, **named: Answer) -> QuantizedTensor:
-    del named
     first = tensors[0]
     scheme = joined_scheme(tensors)
     if not all(each._scheme.same(scheme) for each in tensors):

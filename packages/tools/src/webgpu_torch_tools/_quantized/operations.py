@@ -120,7 +120,6 @@ def leaky_relu(
     qx: Answer, negative_slope: float, inplace: bool, output_scale: float, output_zero_point: int
 ) -> QuantizedTensor:
     """Return numbers, the negative ones times a slope."""
-    del inplace
     numbers = F.leaky_relu(require_quantized("leaky_relu", qx).dequantize(), negative_slope)
     return _result(numbers, output_scale, output_zero_point, qx.dtype)
 

@@ -191,7 +191,6 @@ class QuantizedTensor(HoldingTensor):
         return answer(func, path, args, kwargs)
 
     def __repr__(self, *, tensor_contents: object = None) -> str:
-        del tensor_contents
         ending = [] if self.device.type == "cpu" else [f"device='{self.device}'"]
         ending += [f"size={tuple(self.shape)}", f"dtype={self._kind!r}", f"quantization_scheme={self.qscheme()!r}"]
         if isinstance(self._scheme, PerTensor):
@@ -207,7 +206,6 @@ class QuantizedTensor(HoldingTensor):
         return format(self.item(), specification) if not self.ndim else format(repr(self), specification)
 
     def __reduce_ex__(self, protocol: object) -> tuple[Answer, ...]:
-        del protocol
         scheme: Any = self._scheme
         told = scheme if isinstance(scheme, PerTensor) else (scheme.scales, scheme.zero_points, scheme.axis)
         place = (self.storage(), self.storage_offset(), tuple(self.shape), self.stride())

@@ -60,7 +60,6 @@ def save(
         TypeError: no exported program.
         NotImplementedError: an argument, or a structure of inputs, that these archives have no form for.
     """
-    del opset_version, pickle_protocol
     if not isinstance(ep, ExportedProgram):
         raise TypeError(
             f"The 'ep' parameter must be an instance of 'ExportedProgram', got '{type(ep).__name__}' instead."
@@ -121,7 +120,6 @@ def load(
         RuntimeError: no archive of an exported program.
         NotImplementedError: the program has operations, or values, that are not here.
     """
-    del expected_opset_version
     try:
         archive = zipfile.ZipFile(f)
     except zipfile.BadZipFile as error:

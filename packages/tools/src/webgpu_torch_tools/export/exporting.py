@@ -270,7 +270,6 @@ def export(
         TypeError: arguments that are no tuple.
         RuntimeError: the program reads values of tensors, or its graph would be right for the example's sizes only.
     """
-    del strict, preserve_module_call_signature, prefer_deferred_runtime_asserts_over_guards
     if not isinstance(mod, Module):
         raise ValueError(f"Expected `mod` to be an instance of `torch.nn.Module`, got {type(mod)}.")
     if not isinstance(args, tuple):

@@ -62,7 +62,6 @@ def _norm(
     input: Tensor, p: Value = "fro", dim: Value = None, keepdim: bool = False, dtype: Value = None, out: None = None
 ) -> Tensor:
     """Return a norm of vectors, or the nuclear one of matrices."""
-    del out
     if p == "nuc":
         return torch.linalg.matrix_norm(input, p, (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     return torch.linalg.vector_norm(input, 2 if p in (None, "fro") else p, dim, keepdim, dtype=dtype)
@@ -85,7 +84,6 @@ class Operations(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Value, types: Value, args: Value = (), kwargs: Value = None) -> Value:
         """Compute an operation and note it."""
-        del types
         return self.tracing.computed(func, args, kwargs or {})
 
 
@@ -179,7 +177,6 @@ class Tracing(TorchFunctionMode):
 
     def __torch_function__(self, func: Value, types: Value, args: Value = (), kwargs: Value = None) -> Value:
         """Note a call and return its value."""
-        del types
         kwargs = kwargs or {}
         if getattr(func, "__name__", "") in ("__get__", "__set__"):
             return self._property(func, args)

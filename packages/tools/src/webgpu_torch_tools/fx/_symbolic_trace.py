@@ -140,7 +140,6 @@ class Tracer(TracerBase):
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Return whether calls of a module are not looked into: by default those of ``torch.nn``, but for ``Sequential``."""
-        del module_qualified_name
         home = type(m).__module__
         return home.startswith(("torch.nn", "torch.ao.nn", "webgpu_torch_nn")) and not isinstance(
             m, torch.nn.Sequential

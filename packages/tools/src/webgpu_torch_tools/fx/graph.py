@@ -104,7 +104,6 @@ class Graph:
 
     def find_nodes(self, *, op: str, target: Target | None = None, sort: bool = True) -> list[Node]:
         """Return the nodes of an operation, in their order, and of a target if one is given."""
-        del sort
         return [each for each in self.nodes if each.op == op and (target is None or each.target == target)]
 
     # Making

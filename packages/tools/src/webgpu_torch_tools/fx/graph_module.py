@@ -27,7 +27,6 @@ State: TypeAlias = dict[str, Any]
 
 def _forward_from_src(src: str, globals: Globals, co_fields: object = None) -> Callable[..., Value]:
     """Return the function ``forward`` that a text defines; tracebacks show its lines."""
-    del co_fields
     names = dict(globals)
     file = f"<torch.fx graph {next(_numbers)}>"
     linecache.cache[file] = (len(src), None, src.splitlines(keepends=True), file)
@@ -144,7 +143,6 @@ class GraphModule(Module):
 
     # Each has a class of its own, whose forward is its code.
     def __new__(cls, *args: Value, **kwargs: Value) -> Self:
-        del args, kwargs
         base = next(each for each in cls.__mro__ if "_is_graph_module_impl" not in vars(each))
         own = {"_is_graph_module_impl": True, "__module__": base.__module__}
         # Libraries look for PyTorch's name of these classes.

@@ -95,7 +95,6 @@ class Interpreter:
         Raises:
             RuntimeError: it is not given, and has no default.
         """
-        del kwargs
         if str(target).startswith("*"):
             return list(self.args_iter)
         for value in self.args_iter:
@@ -106,7 +105,6 @@ class Interpreter:
 
     def get_attr(self, target: Target, args: Values, kwargs: Named) -> Value:
         """Return an attribute of the module."""
-        del args, kwargs
         return self.fetch_attr(str(target))
 
     def call_function(self, target: Target, args: Values, kwargs: Named) -> Value:
@@ -124,7 +122,6 @@ class Interpreter:
 
     def output(self, target: Target, args: Values, kwargs: Named) -> Value:
         """Return the result."""
-        del target, kwargs
         return args[0]
 
     def fetch_attr(self, target: str) -> Value:
@@ -170,7 +167,6 @@ class _Rewriting(Tracer):
         self.graph, self.root = graph, root
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        del m, module_qualified_name
         return True
 
 
@@ -189,7 +185,6 @@ class Transformer(Interpreter):
 
     def placeholder(self, target: Target, args: Values, kwargs: Named) -> Proxy:
         """Return a proxy of an input of the new graph."""
-        del kwargs
         default = args[0] if args else inspect.Signature.empty
         return Proxy(self.new_graph.placeholder(str(target), default_value=default), self.tracer)
 

@@ -117,7 +117,6 @@ def export(
         UnsupportedOperatorError: an operation that is not written.
         RuntimeError: see :func:`torch.export.export`.
     """
-    del verbose, dynamo, options
     if isinstance(model, ExportedProgram):
         program = model
     else:

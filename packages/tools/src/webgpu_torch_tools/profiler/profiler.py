@@ -117,7 +117,6 @@ def tensorboard_trace_handler(
         use_gzip: compress the files.
         use_python_export: without effect.
     """
-    del use_python_export
 
     def save(prof: profile) -> None:
         try:
@@ -188,7 +187,6 @@ class profile:
         custom_trace_id_callback: Callable[[], str] | None = None,
         post_processing_timeout_s: float | None = None,
     ) -> None:
-        del post_processing_timeout_s
         self.activities = _parse_activities(activities)
         if use_cuda is not None:
             warn("`use_cuda` is deprecated, use `activities` argument instead", FutureWarning)
@@ -360,7 +358,6 @@ class profile:
         Raises:
             AssertionError: nothing was recorded yet.
         """
-        del use_python_export
         self._made("exporting chrome trace").export_chrome_trace(path, self._trace_metadata)
 
     def export_stacks(self, path: str, metric: str = "self_cpu_time_total") -> None:

@@ -96,7 +96,6 @@ class profile:
         post_processing_timeout_s: float | None = None,
         activity_filters: Any = None,
     ) -> None:
-        del use_kineto, experimental_config, post_processing_timeout_s, activity_filters
         self.enabled = enabled
         self.entered = False
         self._recorders: list[Recorder] = []

@@ -160,7 +160,6 @@ class Recorder(TorchFunctionMode, profiling.Observer):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Time a call."""
-        del types
         kwargs = kwargs or {}
         try:
             name = self.names[func]
@@ -215,12 +214,10 @@ class Recorder(TorchFunctionMode, profiling.Observer):
             self.end(found)
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        del args, kwargs
         kind = type(optimizer).__name__
         self.begin(f"Optimizer.step#{kind}.step", "user")
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        del args, kwargs
         name = f"Optimizer.step#{type(optimizer).__name__}.step"
         for found in reversed(self._open.get(threading.get_native_id(), [])):
             if found.name == name:

@@ -68,7 +68,6 @@ class LanguageModel(Protocol):
 
 def _prefill(model: LanguageModel, cache: Cache, buffers: Sequence[Tensor], tokens: Tensor) -> None:
     """Write the keys and values of tokens [1, count] into an empty cache; the logits are not wanted."""
-    del buffers
     cache.position, cache.length = torch.zeros(1, dtype=torch.int64, device=tokens.device), 0
     model(tokens, cache=cache.step(tokens.shape[1]))
 
@@ -77,7 +76,6 @@ def _decode(
     model: LanguageModel, cache: Cache, buffers: Sequence[Tensor], window: int, token: Tensor, position: Tensor
 ) -> dict[str, Tensor]:
     """Return the logits [vocabulary] behind a token [1, 1] at a position [1], and the most likely next token."""
-    del buffers
     cache.position, cache.length = position, window - 1
     logits = model(token, cache=cache.step(1)).logits[0, -1].float()
     return {"logits": logits, "best": logits.argmax(-1)}

@@ -68,7 +68,6 @@ _is_torch_function_enabled = overrides.is_enabled
 
 def _get_accelerator(check: bool | None = None) -> device:
     """Return the accelerator's device, else the CPU's."""
-    del check
     return current_accelerator() or device("cpu")
 
 
@@ -148,12 +147,10 @@ class _WeakTensorRef:
 
 def _log_api_usage_once(event: str) -> None:
     """Do nothing: nothing is reported to anybody."""
-    del event
 
 
 def _log_api_usage_metadata(event: str, metadata_map: dict[str, str]) -> None:
     """Do nothing: nothing is reported to anybody."""
-    del event, metadata_map
 
 
 def _get_privateuse1_backend_name() -> str:

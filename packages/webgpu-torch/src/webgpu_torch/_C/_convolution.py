@@ -59,7 +59,6 @@ def _select_conv_backend(
     Raises:
         RuntimeError: an input without elements that has images and channels.
     """
-    del bias, padding, bias_sizes
     shape, taps, steps = list(input.shape), list(weight.shape[2:]), (list(stride), list(dilation))
     if 0 in shape[:2]:
         return _ConvBackend.MkldnnEmpty if input.is_mkldnn else _ConvBackend.Empty

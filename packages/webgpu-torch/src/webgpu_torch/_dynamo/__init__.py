@@ -17,17 +17,14 @@ from .eval_frame import OptimizedModule as OptimizedModule
 
 def graph_break(msg: str = "") -> None:
     """Do nothing: there is no graph to break."""
-    del msg
 
 
 def mark_static_address(t: Any, guard: bool = True) -> None:
     """Do nothing: captured steps find tensors by their storage."""
-    del t, guard
 
 
 def mark_dynamic(t: Any, index: Any, **_: Any) -> None:
     """Do nothing: shapes are read at every call."""
-    del t, index
 
 
 mark_static = maybe_mark_dynamic = mark_dynamic

@@ -44,12 +44,10 @@ def _pair(first: Value, second: Value, forward: Callable[[Value], Value], other:
 
 
 def _add(save: Save, first: Value, second: Value, *, alpha: Value = 1) -> Backward:
-    del save
     return _pair(first, second, lambda g: g, lambda g: g if alpha == 1 else g * alpha)
 
 
 def _sub(save: Save, first: Value, second: Value, *, alpha: Value = 1) -> Backward:
-    del save
     return _pair(first, second, lambda g: g, lambda g: -g if alpha == 1 else g * -alpha)
 
 
@@ -89,38 +87,32 @@ def _addmm(save: Save, bias: Value, first: Value, second: Value, *, beta: Value 
 
 
 def _permute(save: Save, self: Value, dims: Sequence[int]) -> Backward:
-    del save
     count = self.dim()
     places = [dim % count for dim in dims]
     return lambda g: [g.permute(tuple(places.index(dim) for dim in range(count)))]
 
 
 def _reshaped(save: Save, self: Value, *_: Value, **__: Value) -> Backward | None:
-    del save
     shape = tuple(self.shape)
     # A view may be of another type, too.
     return None if _ and not isinstance(_[0], list | tuple | int) else lambda g: [g.reshape(shape)]
 
 
 def _repeated(save: Save, self: Value, *_: Value, **__: Value) -> Backward:
-    del save
     place = _of(self)
     return lambda g: [_fitted(g, *place)]
 
 
 def _to_copy(save: Save, self: Value, **_: Value) -> Backward:
-    del save
     dtype, device = self.dtype, self.device
     return lambda g: [g.to(device, dtype)]
 
 
 def _copied(save: Save, self: Value, source: Value, non_blocking: bool = False) -> Backward:
-    del save, non_blocking
     return _pair(self, source, lambda g: g * 0, lambda g: g)
 
 
 def _sum(save: Save, self: Value, dim: Value = None, keepdim: bool = False, *, dtype: Value = None) -> Backward:
-    del save, dtype
     shape, kind = tuple(self.shape), self.dtype
 
     def backward(g: Value) -> list[Value]:

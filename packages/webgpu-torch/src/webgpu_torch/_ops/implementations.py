@@ -30,7 +30,6 @@ def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | Non
 def _to_copy(input: Value, *, dtype: Value = None, device: Value = None, non_blocking: bool = False, memory_format: Value = None,
              layout: Value = None, pin_memory: Value = None) -> Tensor:  # fmt: skip
     """Return a copy with another type or on another device."""
-    del layout, pin_memory
     options = {} if memory_format is None else {"memory_format": memory_format}
     place = input.device if device is None else device
     return input.to(place, dtype or input.dtype, non_blocking=non_blocking, copy=True, **options)

@@ -41,7 +41,6 @@ def make_wrapper_subclass(
         TypeError: the class does not answer.
         NotImplementedError: sizes and strides are to be asked of the class, too.
     """
-    del pin_memory, dispatch_device, dispatch_layout, _extra_dispatch_keys, storage_size, layout, memory_format
     if not answers(cls):
         raise TypeError(
             f"{cls.__name__} has no __torch_dispatch__: a tensor without elements has to answer its operations"

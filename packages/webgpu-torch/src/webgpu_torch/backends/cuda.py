@@ -42,22 +42,18 @@ def cudnn_sdp_enabled() -> bool:
 
 def enable_flash_sdp(enabled: bool) -> None:
     """Change nothing."""
-    del enabled
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
     """Change nothing."""
-    del enabled
 
 
 def enable_math_sdp(enabled: bool) -> None:
     """Change nothing."""
-    del enabled
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
     """Change nothing."""
-    del enabled
 
 
 #: which library of CUDA's a program asked for, by purpose

@@ -32,5 +32,4 @@ def flags(
     fp32_precision: str = "none",
 ) -> Iterator[None]:
     """Change nothing for a while."""
-    del enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision
     yield

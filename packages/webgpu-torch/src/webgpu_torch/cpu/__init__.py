@@ -31,12 +31,10 @@ def current_device() -> str:
 
 def set_device(device: Any) -> None:
     """Do nothing: there is one CPU."""
-    del device
 
 
 def synchronize(device: Any = None) -> None:
     """Wait until what was asked of the CPU is done."""
-    del device
     from webgpu_torch_core.record.devices import synchronize as synchronize_device
 
     synchronize_device("cpu")
@@ -45,12 +43,10 @@ def synchronize(device: Any = None) -> None:
 class Stream:
     """The CPU's only queue of work."""
 
-    def __init__(self, priority: int = -1) -> None:
-        del priority
+    def __init__(self, priority: int = -1) -> None: ...
 
     def wait_stream(self, stream: Any) -> None:
         """Do nothing: there is one queue."""
-        del stream
 
     def record_event(self) -> Event:
         """Return an event that has happened."""
@@ -58,7 +54,6 @@ class Stream:
 
     def wait_event(self, event: Any) -> None:
         """Do nothing: events of the CPU have happened."""
-        del event
 
 
 class Event:
@@ -70,14 +65,12 @@ class Event:
 
     def record(self, stream: Any = None) -> None:
         """Do nothing."""
-        del stream
 
     def synchronize(self) -> None:
         """Do nothing."""
 
     def wait(self, stream: Any = None) -> None:
         """Do nothing."""
-        del stream
 
 
 class StreamContext:
@@ -98,7 +91,6 @@ _stream = Stream()
 
 def current_stream(device: Any = None) -> Stream:
     """Return the CPU's only queue."""
-    del device
     return _stream
 
 

@@ -27,7 +27,6 @@ def device_count() -> int:
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
     """Return False."""
-    del including_emulation
     return False
 
 
@@ -38,7 +37,6 @@ def is_current_stream_capturing() -> bool:
 
 def manual_seed(seed: int) -> None:
     """Do nothing, as PyTorch does without CUDA."""
-    del seed
 
 
 manual_seed_all = manual_seed
@@ -46,7 +44,6 @@ manual_seed_all = manual_seed
 
 def synchronize(device: object = None) -> None:
     """Refuse, as PyTorch without CUDA."""
-    del device
     _refuse()
 
 
@@ -60,35 +57,29 @@ def ipc_collect() -> None:
 
 def memory_allocated(device: object = None) -> int:
     """Return 0."""
-    del device
     return 0
 
 
 def max_memory_allocated(device: object = None) -> int:
     """Return 0."""
-    del device
     return 0
 
 
 def memory_reserved(device: object = None) -> int:
     """Return 0."""
-    del device
     return 0
 
 
 def reset_peak_memory_stats(device: object = None) -> None:
     """Do nothing."""
-    del device
 
 
 def reset_max_memory_allocated(device: object = None) -> None:
     """Do nothing."""
-    del device
 
 
 def reset_max_memory_cached(device: object = None) -> None:
     """Do nothing."""
-    del device
 
 
 def get_rng_state_all() -> list[Tensor]:
@@ -104,19 +95,16 @@ def set_rng_state_all(new_states: list[Tensor]) -> None:
 
 def get_device_capability(device: object = None) -> tuple[int, int]:
     """Refuse: there is no CUDA device."""
-    del device
     _refuse()
 
 
 def get_device_name(device: object = None) -> str:
     """Refuse: there is no CUDA device."""
-    del device
     _refuse()
 
 
 def get_device_properties(device: object = None) -> NoReturn:
     """Refuse: there is no CUDA device."""
-    del device
     _refuse()
 
 
@@ -127,7 +115,6 @@ def current_device() -> int:
 
 def set_device(device: object) -> None:
     """Refuse: there is no CUDA device."""
-    del device
     _refuse()
 
 
@@ -147,7 +134,6 @@ class device_of(device):
     """A block of code on a tensor's CUDA device; no tensor is on one, and nothing changes."""
 
     def __init__(self, obj: object) -> None:
-        del obj
         super().__init__(None)
 
 
@@ -162,13 +148,11 @@ def stream(stream: object) -> StreamContext:
 
 def current_stream(device: object = None) -> NoReturn:
     """Refuse: there is no CUDA device."""
-    del device
     _refuse()
 
 
 def default_stream(device: object = None) -> NoReturn:
     """Refuse: there is no CUDA device."""
-    del device
     _refuse()
 
 
@@ -179,13 +163,11 @@ def init() -> None:
 
 def get_rng_state(device: object = "cuda") -> Tensor:
     """Refuse: there is no CUDA device."""
-    del device
     _refuse()
 
 
 def mem_get_info(device: object = None) -> tuple[int, int]:
     """Refuse: there is no CUDA device."""
-    del device
     _refuse()
 
 
@@ -206,18 +188,15 @@ def is_tf32_supported() -> bool:
 
 def memory_stats(device: object = None) -> dict[str, int]:
     """Return no numbers, as PyTorch does before CUDA is used."""
-    del device
     return {}
 
 
 def reset_accumulated_memory_stats(device: object = None) -> None:
     """Do nothing."""
-    del device
 
 
 def memory_cached(device: object = None) -> int:
     """Return 0."""
-    del device
     return 0
 
 

@@ -70,7 +70,6 @@ def _input_mask(input: Laid, *args: object, mask: Laid = None, **kwargs: object)
         ValueError: there is no mask, or the input's layout is neither dense, by coordinates, nor of compressed rows.
         IndexError: the mask has more dimensions than the input.
     """
-    del args, kwargs
     if input.layout not in (torch.strided, sparse_coo, sparse_csr):
         raise ValueError(f"_input_mask expects strided or sparse COO or sparse CSR tensor but got {input.layout}")
     if mask is None:

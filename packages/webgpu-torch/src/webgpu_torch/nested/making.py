@@ -108,7 +108,6 @@ def nested_tensor(
         RuntimeError: tensors of different numbers of dimensions; in the layout ``torch.jagged`` also no tensors, numbers, or
             tensors that differ in more than one size, in type or device.
     """
-    del pin_memory
     parts = [torch.as_tensor(each, dtype=dtype) for each in tensor_list]
     place = device if device is not None else parts[0].device if parts else None
     result = (_joined if _is_jagged(layout) else _beside)([each.detach() for each in parts], dtype, place)
@@ -160,7 +159,6 @@ def nested_tensor_from_jagged(
     Raises:
         RuntimeError: neither offsets nor lengths.
     """
-    del min_seqlen, max_seqlen
     if offsets is None:
         if lengths is None:
             raise RuntimeError("nested_tensor_from_jagged(): At least one of offsets or lengths is required.")

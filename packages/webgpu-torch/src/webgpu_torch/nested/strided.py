@@ -75,7 +75,6 @@ class StridedNestedTensor(AnyNested):
         Raises:
             RuntimeError: always.
         """
-        del dim
         self._no_sizes("strides")
 
     def numel(self) -> int:
@@ -84,7 +83,6 @@ class StridedNestedTensor(AnyNested):
 
     def is_contiguous(self, memory_format: Answer = torch.contiguous_format) -> bool:
         """Return True: components follow one another."""
-        del memory_format
         return True
 
     def unbind(self, dim: int = 0) -> tuple[Tensor, ...]:
@@ -139,7 +137,6 @@ class StridedNestedTensor(AnyNested):
         return len(self._components)
 
     def __repr__(self, *, tensor_contents: object = None) -> str:
-        del tensor_contents
         inside = ",\n".join(
             "  " + repr(each).replace("\n", "\n  ") for each in self._with(self._held.detach()).unbind()
         )
@@ -153,7 +150,6 @@ class StridedNestedTensor(AnyNested):
         return f"nested_tensor([\n{inside}\n]{told})"
 
     def __reduce_ex__(self, protocol: object) -> tuple[Answer, ...]:
-        del protocol
         return _restored, (self._held if self.is_leaf else self._held.detach(), self._components)
 
 

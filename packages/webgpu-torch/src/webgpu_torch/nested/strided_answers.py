@@ -31,7 +31,6 @@ def _each(function: Callable[..., Answer], *given: Nested) -> Answer:
 
 def _of_values(func: Callable[..., Answer], path: str, args: tuple[Answer, ...], kwargs: Named) -> Answer:
     """Return an element-wise function of nested tensors of the same sizes, and numbers."""
-    del path
     first = next(each for each in (*args, *kwargs.values()) if isinstance(each, Nested))
 
     def value(each: Answer) -> Answer:

@@ -262,13 +262,11 @@ class NestedTensor(AnyNested):
         return self._structure.offsets._layout.shape[0] - 1
 
     def __repr__(self, *, tensor_contents: object = None) -> str:
-        del tensor_contents
         told = ", requires_grad=True" if self.requires_grad and self.is_leaf else ""
         told = f", grad_fn={self.grad_fn!r}" if self.grad_fn is not None else told
         return f"NestedTensor(size={tuple(self.shape)}, offsets={self._structure.offsets!r}{told}, contiguous={self.is_contiguous()})"
 
     def __reduce_ex__(self, protocol: object) -> tuple[Answer, ...]:
-        del protocol
         values = self._held if self.is_leaf else self._held.detach()
         return _restored, (values, self.offsets().clone(), self.lengths(), self._ragged)
 

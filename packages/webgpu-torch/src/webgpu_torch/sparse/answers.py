@@ -142,7 +142,6 @@ def is_contiguous(self: AnySparse, memory_format: object = None) -> bool:
     Raises:
         RuntimeError: a line is compressed.
     """
-    del memory_format
     if isinstance(self, CompressedTensor):
         raise RuntimeError(f"Sparse {str(self.layout)[-3:].upper()} tensors do not have is_contiguous")
     return False

@@ -184,7 +184,6 @@ class AnySparse(HoldingTensor):
         cls, func: Callable[..., Answer], types: object, args: Arguments = (), kwargs: Named | None = None
     ) -> Answer:
         """Answer a call with a sparse tensor among its arguments."""
-        del types
         kwargs = kwargs or {}
         path = PATHS.get(func, "")
         name = path.rpartition(".")[2]

@@ -147,7 +147,6 @@ class CompressedTensor(AnySparse):
 
     def to_dense(self, dtype: Answer = None, *, masked_grad: bool = True) -> Tensor:
         """Return a tensor with all elements."""
-        del masked_grad
         values = self._flat()
         places = math.prod(self._batch) * math.prod(self._counts)
         dense = added(values.new_zeros((places, *values.shape[1:])), self._keys(), values)
@@ -185,7 +184,6 @@ class CompressedTensor(AnySparse):
         Raises:
             RuntimeError: there is no way from this layout to the other one, or ``sparse_dim`` is not 2.
         """
-        del dense_dim
         wanted = sparse_coo if layout is None else layout
         if wanted == sparse_coo:
             if sparse_dim not in (None, 2):
@@ -364,7 +362,6 @@ class CompressedTensor(AnySparse):
         Raises:
             NotImplementedError: over some dimensions only.
         """
-        del keepdim
         if dim is not None:
             refuse("torch.sum over dimensions of a compressed tensor")
         return (self._held if dtype is None else self._held.to(dtype)).sum()

@@ -126,7 +126,6 @@ class SparseTensor(AnySparse):
 
     def to_dense(self, dtype: Answer = None, *, masked_grad: bool = True) -> Tensor:
         """Return a tensor with all elements."""
-        del masked_grad
         sizes = self._sizes[: len(self._positions)]
         dense = added(self._held.new_zeros((math.prod(sizes), *self._held.shape[1:])), self._flat(), self._held)
         dense = dense.reshape(tuple(self._sizes))
@@ -145,7 +144,6 @@ class SparseTensor(AnySparse):
         Raises:
             RuntimeError: it is no matrix, or another number of sparse dimensions is asked for.
         """
-        del dense_dim
         if layout in (None, sparse_coo):
             if sparse_dim not in (None, self.sparse_dim()):
                 raise RuntimeError(

@@ -18,7 +18,6 @@ def _validate_sparse_coo_tensor_args(
     check_pinning: bool | None = None,
 ) -> None:
     """Raise RuntimeError where positions ``[sparse dimensions, n]`` and values ``[n, ...]`` make no tensor of the sizes."""
-    del check_pinning
     made = sparse_coo_tensor(indices.detach(), values.detach(), size)
     if is_coalesced:
         flat = made._flat()
@@ -31,7 +30,6 @@ def _validate_sparse_compressed_tensor_args(
     check_pinning: bool | None = None,
 ) -> None:  # fmt: skip
     """Raise RuntimeError where pointers, places and values make no compressed tensor of the sizes in the layout."""
-    del check_pinning
     sparse_compressed_tensor(compressed_indices, plain_indices, values.detach(), size, layout=layout)
 
 

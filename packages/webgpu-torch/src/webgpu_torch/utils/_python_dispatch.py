@@ -46,7 +46,6 @@ class BaseTorchDispatchMode(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Value, types: Value, args: Value = (), kwargs: Value = None) -> Value:
         """Call the operation."""
-        del types
         return func(*args, **(kwargs or {}))
 
 

@@ -72,7 +72,6 @@ class _Keeping(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Value, types: Value, args: Value = (), kwargs: Value = None) -> Value:
         """Compute an operation, and ask what becomes of its result."""
-        del types
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         if _is_ignored(func):
@@ -98,7 +97,6 @@ class _Taking(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Value, types: Value, args: Value = (), kwargs: Value = None) -> Value:
         """Return what an operation returned before, or compute it."""
-        del types
         if _is_ignored(func):
             return func(*args, **(kwargs or {}))
         place = self.calls[func]

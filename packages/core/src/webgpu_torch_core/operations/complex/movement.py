@@ -105,7 +105,6 @@ def _scattered_multiples(
     reduce: str, out: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """Multiply what an index sends to one place, by a tensor's elements or one number."""
-    del reduce
     source = value if src is None else src
     if not isinstance(source, Tensor):
         source = input.new_full((), source).expand(index._layout.shape)

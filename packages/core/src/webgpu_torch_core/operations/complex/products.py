@@ -13,7 +13,6 @@ from .views import conj
 
 def product_rule(function: Any, left: Tensor, right: Tensor, title: str, wide: bool = False) -> Tensor:
     """Return a batched matrix product of four real ones (two where one side is real)."""
-    del wide
     if left.dtype.to_real() is not right.dtype.to_real():
         raise RuntimeError(
             f"expected m1 and m2 to have the same dtype, but got: {left.dtype.name} != {right.dtype.name}"

@@ -240,7 +240,6 @@ def type_as(self: Tensor, other: Tensor | Number) -> Tensor:
 @operation("composite", namespace="method")
 def cpu(self: Tensor, *, memory_format: memory_format | None = None) -> Tensor:
     """The tensor in the host's memory: on the CPU, or on device ``python`` where no CPU backend is installed."""
-    del memory_format
     return to(self, device=host_device())
 
 
@@ -303,7 +302,6 @@ def copy_(self: Tensor, other: Tensor, non_blocking: bool = False) -> Tensor:
     Raises:
         TypeError: what is given is neither a tensor nor a number.
     """
-    del non_blocking
     check_writable(self)
     source = other
     if not isinstance(source, Tensor):

@@ -16,7 +16,6 @@ from .strided import empty_strided
 
 
 def _reduce(self: Tensor, protocol: int) -> Any:
-    del protocol
     if self.is_meta and type(self) is Tensor and not self.__dict__:
         return rebuild_without_storage, (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
     if self.is_meta:
@@ -63,7 +62,6 @@ def _dlpack(self: Tensor, *, stream: Any = -1, max_version: Any = None, dl_devic
     Raises:
         BufferError: a tensor that requires a gradient, that is not on the CPU, or is to go to another device.
     """
-    del stream, max_version
     if dl_device is not None and tuple(dl_device) != device_of(self):
         raise BufferError(f"cannot lend memory of {self.device} to DLPack device {tuple(dl_device)}")
     return exported(self.clone() if copy else self)

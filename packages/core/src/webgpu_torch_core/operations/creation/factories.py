@@ -107,7 +107,6 @@ def tensor(
         TypeError: elements that are not numbers, or lists that hold themselves.
         RuntimeError: a storage of another type than ``dtype``.
     """
-    del pin_memory
     kind = as_dtype(dtype)
     if isinstance(data, Tensor):
         warn_of_copy("torch.tensor")
@@ -414,7 +413,6 @@ def new_tensor(
     pin_memory: bool = False,
 ) -> Tensor:  # fmt: skip
     """As ``torch.tensor`` with this tensor's type and device."""
-    del pin_memory
     device = self.device if device is None else device
     if isinstance(data, Tensor):
         warn_of_copy("tensor.new_tensor")

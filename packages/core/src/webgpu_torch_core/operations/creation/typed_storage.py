@@ -160,7 +160,6 @@ class TypedStorage:
 
     def is_pinned(self, device: DeviceLike = None) -> bool:
         """Return False: memory is never pinned."""
-        del device
         return False
 
     def _readable(self) -> Tensor:
@@ -205,7 +204,6 @@ class TypedStorage:
         Raises:
             NotImplementedError: the source has no data.
         """
-        del non_blocking
         self._elements.copy_(source._copyable())  # type: ignore[attr-defined]
         return self
 
@@ -237,7 +235,6 @@ class TypedStorage:
 
     def to(self, *, device: DeviceLike, non_blocking: bool = False) -> TypedStorage:
         """Return a copy on another device, or this storage if it is there."""
-        del non_blocking
         place = canonical_device(device)
         return self if place == self.device else TypedStorage.of_tensor(self._copyable().to(place))  # type: ignore[attr-defined]
 
@@ -247,7 +244,6 @@ class TypedStorage:
 
     def type(self, dtype: object = None, non_blocking: bool = False) -> str | TypedStorage:
         """Return the older name with its module, or a copy of another type."""
-        del non_blocking
         if dtype is None:
             return f"torch.{STORAGE_NAMES[self.dtype]}"
         return self._to(getattr(dtype, "dtype", dtype))  # type: ignore[arg-type]

@@ -152,7 +152,6 @@ class UntypedStorage:
         Raises:
             NotImplementedError: a storage without values.
         """
-        del is_real_file
         data = self.host_bytes()
         if save_size:
             f.write((len(data) // element_size).to_bytes(8, "little"))
@@ -198,7 +197,6 @@ class UntypedStorage:
 
     def copy_(self, source: UntypedStorage, non_blocking: bool = False) -> UntypedStorage:
         """Write another storage's bytes, of as many."""
-        del non_blocking
         self.as_elements(uint8).copy_(from_bytes(source.host_bytes(), (len(source),), uint8))  # type: ignore[attr-defined]
         return self
 
@@ -208,7 +206,6 @@ class UntypedStorage:
 
     def to(self, *, device: DeviceLike, non_blocking: bool = False) -> UntypedStorage:
         """Return a copy on another device, or this storage if it is there."""
-        del non_blocking
         place = canonical_device(device)
         if place == self.device:
             return self

@@ -38,7 +38,6 @@ def _of_floats(name):
 
 
 def _refuse_flags(operands, promoted):
-    del operands
     if promoted is bool_:
         raise RuntimeError("Boolean inputs not supported for relu")
 

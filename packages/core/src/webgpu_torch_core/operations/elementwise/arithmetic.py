@@ -44,7 +44,6 @@ _MASK = "If you are trying to invert a mask, use the `~` or `logical_not()` oper
 
 
 def _subtraction(operands, promoted):
-    del promoted
     flags = list(map(_is_flag, operands))
     if all(flags):
         raise RuntimeError(
@@ -127,7 +126,6 @@ def fmod(input, other):
 
 
 def _negation(operands, promoted):
-    del operands
     if promoted is bool_:
         raise RuntimeError(f"Negation, the `-` operator, on a bool tensor is not supported. {_MASK}")
 

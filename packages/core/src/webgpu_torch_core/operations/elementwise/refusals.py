@@ -15,7 +15,6 @@ def floats_only(kernel: str) -> Refusal:
     """Return what raises for integers and booleans as PyTorch's kernel of a name does."""
 
     def refuse(operands: tuple[object, ...], promoted: dtype) -> None:
-        del operands
         if promoted.category < 2:
             raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype_title(promoted)}'")
 
@@ -26,7 +25,6 @@ def no_booleans(kernel: str) -> Refusal:
     """Return what raises for booleans as PyTorch's kernel of a name does."""
 
     def refuse(operands: tuple[object, ...], promoted: dtype) -> None:
-        del operands
         if promoted is bool_:
             raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
 

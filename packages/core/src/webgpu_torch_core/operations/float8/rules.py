@@ -89,7 +89,6 @@ def _reducing(name: str, function: Value, input: Tensor, *args: Value, **kwargs:
 
 def _elementwise(name: str, of_numbers: bool, function: Value, *operands: Value) -> Tensor:
     """Return an element-wise operation's result; ``of_numbers`` says whether numbers may take part, as elements of the type."""
-    del function
     first = next(filter(_is_float8, operands))
     if not of_numbers and not all(map(_is_float8, operands)):
         raise _refused(f"{name}_cpu_reduced_float", operands)

@@ -66,7 +66,6 @@ def gather_kernel(
 @remembered
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False, out: Tensor | None = None) -> Tensor:
     """``input`` read at ``index`` along a dimension; the result has the index's shape."""
-    del sparse_grad
     wrap_dimension(dim, input.ndim)
     if index.numel():
         _check_index("gather", index)

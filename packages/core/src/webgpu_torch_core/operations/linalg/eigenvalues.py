@@ -80,7 +80,6 @@ def _svd_gradient(U: Tensor, S: Tensor, Vh: Tensor, gU: Any, gS: Any, gVh: Any) 
 @operation("composite", namespace="linalg", method=False)
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None, out: Any = None) -> Any:
     """``A = U diag(S) Vh`` with orthonormal U and Vh and S from the largest down."""
-    del driver
     require_matrix("linalg.svd", A)
     U, S, Vh = _svd(A, full_matrices)
     return into(make("linalg_svd", U=U, S=S, Vh=Vh), out)

@@ -96,7 +96,6 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """``-weight[target] * input[target]`` over classes in dimension 1, reduced; ``ignore_index`` counts nothing."""
-    del size_average, reduce
     classes = 0 if input.ndim == 1 else 1
     if input.ndim == 1 and target._layout.shape == (1,):
         target = target.reshape(())
@@ -239,7 +238,6 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
 ) -> Tensor:
     """Binary cross entropy of logits, reduced, without overflow."""
-    del size_average, reduce
     if target._layout.shape != input._layout.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
     positive = target if pos_weight is None else target * weighing(pos_weight, target)

@@ -181,7 +181,6 @@ class fork_rng:
         self, devices: Any = None, enabled: bool = True, _caller: str = "fork_rng", _devices_kw: str = "devices",
         device_type: str = "webgpu",
     ) -> None:  # fmt: skip
-        del devices, _caller, _devices_kw, device_type
         self._enabled = enabled
         self._states: list[tuple[device, Any]] = []
 

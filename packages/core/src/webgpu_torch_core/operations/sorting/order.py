@@ -263,7 +263,6 @@ def sort(
     input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = False, *, out: Any = None
 ) -> Any:
     """Values in order along a dimension, and where they came from; always stable, NaN last."""
-    del stable
     return into(_sorted(input, dim, descending, None, "sort"), out, True)
 
 
@@ -273,7 +272,6 @@ def argsort(
     input: Tensor, dim: int = -1, descending: bool = False, stable: bool = False, *, out: Tensor | None = None
 ) -> Tensor:
     """The positions that would sort a dimension."""
-    del stable
     return into(_sorted(input.detach(), dim, descending, None, "sort").indices, out, True)
 
 
@@ -281,7 +279,6 @@ def argsort(
 @remembered
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True, *, out: Any = None) -> Any:
     """The ``k`` largest (or smallest) values along a dimension, in order, and their positions."""
-    del sorted
     axis = wrap_dimension(dim, input.ndim)
     size = input._layout.shape[axis] if input.ndim else 1
     if not 0 <= k <= size:

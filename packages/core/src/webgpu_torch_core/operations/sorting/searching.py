@@ -142,7 +142,6 @@ def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Tensor | None = None
 ) -> Tensor:
     """Whether each element is among others."""
-    del assume_unique
     like = elements if isinstance(elements, Tensor) else test_elements
     one = elements if isinstance(elements, Tensor) else tensor(elements, device=like.device)
     other = test_elements if isinstance(test_elements, Tensor) else tensor(test_elements, device=like.device)
@@ -283,7 +282,6 @@ def unique(
     dim: int | None = None,
 ) -> Any:
     """The distinct elements in order (or slices of a dimension), where each element went, and how many there were."""
-    del sorted
     if dim is not None:
         return _unique_slices(input, dim, return_inverse, return_counts, False)
     refuse_types("unique", input, 3)

@@ -84,7 +84,6 @@ def save(
     Raises:
         RuntimeError: no folder is given.
     """
-    del planner, no_dist, use_collectives
     folder = _place(checkpoint_id, storage_writer)
     folder.path.mkdir(parents=True, exist_ok=True)
     torch.save({"processes": get_world_size() if is_initialized() else 1, "state": _plain(state_dict)}, folder.file())
@@ -106,7 +105,6 @@ def load(
     Raises:
         RuntimeError: no folder is given, a name is missing in it, a tensor has another shape, or as many processes did not write it.
     """
-    del planner, process_group, no_dist
     file = _place(checkpoint_id, storage_reader).file()
     found = torch.load(file)
     count = get_world_size() if is_initialized() else 1

@@ -86,22 +86,18 @@ def collate(batch: Sequence[Any], *, collate_fn_map: Mapping[Any, Callable[..., 
 
 
 def _join_tensors(batch: Sequence[Tensor], *, collate_fn_map: Any = None) -> Tensor:
-    del collate_fn_map
     return torch.stack(list(batch), 0)
 
 
 def _join_floats(batch: Sequence[float], *, collate_fn_map: Any = None) -> Tensor:
-    del collate_fn_map
     return torch.tensor(batch, dtype=torch.float64)
 
 
 def _join_integers(batch: Sequence[int], *, collate_fn_map: Any = None) -> Tensor:
-    del collate_fn_map
     return torch.tensor(batch)
 
 
 def _keep(batch: Sequence[Any], *, collate_fn_map: Any = None) -> Sequence[Any]:
-    del collate_fn_map
     return batch
 
 

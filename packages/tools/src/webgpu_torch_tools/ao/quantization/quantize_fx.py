@@ -206,7 +206,6 @@ def prepare_fx(
     Raises:
         NotImplementedError: a configuration of one's own beside these.
     """
-    del example_inputs, _equalization_config
     return _prepared(model.eval(), qconfig_mapping, False, prepare_custom_config, backend_config)
 
 
@@ -227,7 +226,6 @@ def prepare_qat_fx(
     Raises:
         NotImplementedError: a configuration of one's own beside these.
     """
-    del example_inputs
     return _prepared(model.train(), qconfig_mapping, True, prepare_custom_config, backend_config)
 
 
@@ -243,7 +241,6 @@ def convert_fx(
     Raises:
         NotImplementedError: a configuration of one's own.
     """
-    del _remove_qconfig, qconfig_mapping, keep_original_weights
     if convert_custom_config is not None or backend_config is not None:
         raise NotImplementedError("convert_custom_config and backend_config are not supported: leave them out")
     model = copy.deepcopy(graph_module)

@@ -99,7 +99,6 @@ def split_module(
     Raises:
         RuntimeError: two pieces need each other.
     """
-    del keep_original_order, keep_original_input_name
     graph, made, state = Graph(), dict[Node, Node](), dict[str, Any]()
     for node in m.graph.nodes:
         if node.op in ("placeholder", "get_attr"):

@@ -24,5 +24,4 @@ class SDPBackend(enum.IntEnum):
 @contextlib.contextmanager
 def sdpa_kernel(backends: Any, set_priority: bool = False) -> Iterator[None]:
     """Accept a choice of kernels; this library's own computes attention in any case."""
-    del backends, set_priority
     yield

@@ -84,7 +84,6 @@ def create_block_mask(
     _compile: bool = False,
 ) -> BlockMask:
     """Return a mask from a function of batch, head, query and key indices that broadcasts."""
-    del _compile
     return BlockMask(create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device), mask_mod, BLOCK_SIZE)
 
 
@@ -113,7 +112,6 @@ def flex_attention(
     Raises:
         ValueError: the numbers of heads differ and ``enable_gqa`` is False.
     """
-    del kernel_options
     if query.shape[1] != key.shape[1]:
         if not enable_gqa:
             raise ValueError(f"query has {query.shape[1]} heads and key {key.shape[1]}: pass enable_gqa=True")

@@ -12,5 +12,4 @@ __all__ = ["record"]
 
 def record(fn: Function, error_handler: object = None) -> Function:
     """Return the function as it is: its exceptions reach the launcher, which runs it in its own process or waits for MPI."""
-    del error_handler
     return fn

@@ -117,7 +117,6 @@ class Forker(IterDataPipe):
     def __new__(
         cls, datapipe: IterDataPipe, num_instances: int, buffer_size: int = 1000, copy: str | None = None
     ) -> object:
-        del copy
         if num_instances < 1:
             raise ValueError(f"Expected `num_instances` larger than 0, but {num_instances} is found")
         if num_instances == 1:

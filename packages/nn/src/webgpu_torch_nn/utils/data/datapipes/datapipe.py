@@ -41,7 +41,6 @@ class _Chained:
         Raises:
             Exception: the name is taken.
         """
-        del enable_df_api_tracing
         if function_name in cls.functions:
             # PyTorch raises no narrower class here.
             raise Exception(f"Unable to add DataPipe function name {function_name} as it is already taken")
@@ -91,7 +90,6 @@ class functional_datapipe:
     """
 
     def __init__(self, name: str, enable_df_api_tracing: bool = False) -> None:
-        del enable_df_api_tracing
         self.name = name
 
     def __call__(self, cls: _Class) -> _Class:

@@ -311,7 +311,6 @@ class ShardingFilter(_OfOne):
         Raises:
             ValueError: ``instance_id`` is not below ``num_of_instances``.
         """
-        del sharding_group
         if instance_id >= num_of_instances:
             raise ValueError(f"instance_id({instance_id}) should be smaller than num_of_instances({num_of_instances})")
         self.num_of_instances, self.instance_id = num_of_instances, instance_id

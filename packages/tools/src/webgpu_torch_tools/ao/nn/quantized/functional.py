@@ -82,7 +82,6 @@ def conv1d(
     Raises:
         NotImplementedError: other types than quint8 and qint8, or a padding mode other than zeros.
     """
-    del dtype
     return _convolution(1, input, weight, bias, (stride, padding, dilation), groups, padding_mode, scale, zero_point)
 
 
@@ -95,7 +94,6 @@ def conv2d(
     Raises:
         NotImplementedError: other types than quint8 and qint8, or a padding mode other than zeros.
     """
-    del dtype
     return _convolution(2, input, weight, bias, (stride, padding, dilation), groups, padding_mode, scale, zero_point)
 
 
@@ -108,7 +106,6 @@ def conv3d(
     Raises:
         NotImplementedError: other types than quint8 and qint8, or a padding mode other than zeros.
     """
-    del dtype
     return _convolution(3, input, weight, bias, (stride, padding, dilation), groups, padding_mode, scale, zero_point)
 
 

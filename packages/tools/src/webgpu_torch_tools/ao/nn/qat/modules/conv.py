@@ -39,7 +39,6 @@ class _ConvNd(_Conv):
         Raises:
             AssertionError: the module is no such convolution, or has no configuration.
         """
-        del use_precomputed_fake_quant
         qconfig = getattr(mod, "qconfig", None)
         if type(mod) not in (cls._FLOAT_MODULE, cls._FUSED):
             raise AssertionError(f"qat.{cls.__name__}.from_float only works for {cls._FLOAT_MODULE.__name__}")

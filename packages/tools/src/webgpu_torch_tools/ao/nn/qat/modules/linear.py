@@ -50,7 +50,6 @@ class Linear(nn.Linear):
         Raises:
             AssertionError: the module is no such layer, or has no configuration.
         """
-        del use_precomputed_fake_quant
         allowed = cls._FLOAT_MODULE if isinstance(cls._FLOAT_MODULE, tuple) else (cls._FLOAT_MODULE,)
         if type(mod) not in allowed:
             raise AssertionError(f"qat.{cls.__name__}.from_float only works for {[each.__name__ for each in allowed]}")

@@ -82,7 +82,6 @@ class Quantize(nn.Module):
         Raises:
             AssertionError: it observed nothing.
         """
-        del use_precomputed_fake_quant
         if not hasattr(mod, "activation_post_process"):
             raise AssertionError("mod must have an activation_post_process observer attached")
         scale, zero_point = mod.activation_post_process.calculate_qparams()
@@ -103,5 +102,4 @@ class DeQuantize(nn.Module):
     @staticmethod
     def from_float(mod: nn.Module, use_precomputed_fake_quant: bool = False) -> DeQuantize:
         """Return the module for a stub."""
-        del mod, use_precomputed_fake_quant
         return DeQuantize()

@@ -34,7 +34,6 @@ class ReLU6(nn.ReLU):
     @staticmethod
     def from_float(mod: nn.Module, use_precomputed_fake_quant: bool = False) -> ReLU6:
         """Return the activation for one of floating-point numbers."""
-        del use_precomputed_fake_quant
         return ReLU6(mod.inplace)  # type: ignore[arg-type]
 
 
@@ -59,7 +58,6 @@ class _Scaled:
     @classmethod
     def from_float(cls, mod: Answer, use_precomputed_fake_quant: bool = False) -> Answer:
         """Return the activation for one that observed what it gave."""
-        del use_precomputed_fake_quant
         return cls._made(mod, *scale_of(mod.activation_post_process))
 
     @classmethod
@@ -112,7 +110,6 @@ class ELU(nn.ELU):
     @staticmethod
     def from_float(mod: Answer, use_precomputed_fake_quant: bool = False) -> ELU:
         """Return the activation for one that observed what it gave."""
-        del use_precomputed_fake_quant
         return ELU(*scale_of(mod.activation_post_process), mod.alpha)
 
     @classmethod
@@ -171,7 +168,6 @@ class Sigmoid(nn.Sigmoid):
     @classmethod
     def from_float(cls, mod: Answer, use_precomputed_fake_quant: bool = False) -> Sigmoid:
         """Return the activation for one that observed what it gave."""
-        del use_precomputed_fake_quant
         return cls(*scale_of(mod.activation_post_process))
 
 
@@ -198,7 +194,6 @@ class Softmax(nn.Softmax):
     @staticmethod
     def from_float(mod: Answer, use_precomputed_fake_quant: bool = False) -> Softmax:
         """Return the activation for one that observed what it gave."""
-        del use_precomputed_fake_quant
         return Softmax(mod.dim, *scale_of(mod.activation_post_process))
 
 
@@ -229,7 +224,6 @@ class PReLU(nn.Module):
     @classmethod
     def from_float(cls, mod: Answer, use_precomputed_fake_quant: bool = False) -> PReLU:
         """Return the activation for one that observed what it gave."""
-        del use_precomputed_fake_quant
         made = cls(*scale_of(mod.activation_post_process), mod.num_parameters)
         observer = mod.qconfig.weight()
         observer(mod.weight)

@@ -49,7 +49,6 @@ class _BatchNorm(_FloatBatchNorm):
     @classmethod
     def from_float(cls, mod: Answer, use_precomputed_fake_quant: bool = False) -> Answer:
         """Return the normalisation for one that observed what it gave."""
-        del use_precomputed_fake_quant
         activation = mod.activation_post_process
         mod = mod[0] if isinstance(mod, fused.BNReLU2d | fused.BNReLU3d) else mod
         scale, zero_point = activation.calculate_qparams()

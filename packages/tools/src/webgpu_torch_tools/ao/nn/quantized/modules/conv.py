@@ -195,7 +195,6 @@ class _ConvNd(WeightedQuantizedModule):
         Raises:
             AssertionError: the module is no such convolution.
         """
-        del use_precomputed_fake_quant
         activation = getattr(mod, "activation_post_process", None)
         if isinstance(mod, conv_fused._ConvBnNd):
             mod.weight, mod.bias = mod.fused_weight_and_bias()

@@ -19,11 +19,9 @@ class Dropout(nn.Dropout):
     @classmethod
     def from_float(cls, mod: nn.Dropout, use_precomputed_fake_quant: bool = False) -> Dropout:
         """Return the module for one of floating-point numbers."""
-        del use_precomputed_fake_quant
         return cls(mod.p, mod.inplace)
 
     @classmethod
     def from_reference(cls, mod: nn.Dropout, scale: float, zero_point: int) -> Dropout:
         """Return the module for one of floating-point numbers."""
-        del scale, zero_point
         return cls(mod.p, mod.inplace)

@@ -115,7 +115,6 @@ class Embedding(nn.Module):
         Raises:
             AssertionError: its weight is to have another scheme than ``torch.per_channel_affine_float_qparams``.
         """
-        del use_precomputed_fake_quant
         own = getattr(mod, "weight_fake_quant", None)
         observer = mod.qconfig.weight() if own is None else own
         if observer.qscheme is not torch.per_channel_affine_float_qparams:

@@ -151,7 +151,6 @@ class QFunctional(nn.Module):
         Raises:
             AssertionError: the module is no :class:`FloatFunctional`.
         """
-        del use_precomputed_fake_quant
         if type(mod) is not FloatFunctional:
             raise AssertionError("QFunctional.from_float expects an instance of FloatFunctional")
         made = cls()

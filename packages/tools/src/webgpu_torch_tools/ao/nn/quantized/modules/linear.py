@@ -195,7 +195,6 @@ class Linear(WeightedQuantizedModule):
         Raises:
             AssertionError: the module is no such layer.
         """
-        del use_precomputed_fake_quant
         allowed = cls._FLOAT_MODULE if isinstance(cls._FLOAT_MODULE, tuple) else (cls._FLOAT_MODULE,)
         activation = getattr(mod, "activation_post_process", None)
         if type(mod) is LinearBn1d:

@@ -54,7 +54,6 @@ class LayerNorm(_Normalised, nn.LayerNorm):
     @classmethod
     def from_float(cls, mod: Answer, use_precomputed_fake_quant: bool = False) -> LayerNorm:
         """Return the normalisation for one that observed what it gave."""
-        del use_precomputed_fake_quant
         ends = scale_of(mod.activation_post_process)
         return cls(mod.normalized_shape, mod.weight, mod.bias, *ends, mod.eps, mod.elementwise_affine)
 
@@ -84,7 +83,6 @@ class GroupNorm(_Normalised, nn.GroupNorm):
     @classmethod
     def from_float(cls, mod: Answer, use_precomputed_fake_quant: bool = False) -> GroupNorm:
         """Return the normalisation for one that observed what it gave."""
-        del use_precomputed_fake_quant
         ends = scale_of(mod.activation_post_process)
         return cls(mod.num_groups, mod.num_channels, mod.weight, mod.bias, *ends, mod.eps, mod.affine)
 
@@ -106,7 +104,6 @@ class _InstanceNorm(_Normalised):
     @classmethod
     def from_float(cls, mod: Answer, use_precomputed_fake_quant: bool = False) -> Answer:
         """Return the normalisation for one that observed what it gave."""
-        del use_precomputed_fake_quant
         ends = scale_of(mod.activation_post_process)
         return cls(mod.num_features, mod.weight, mod.bias, *ends, mod.eps, mod.affine)
 

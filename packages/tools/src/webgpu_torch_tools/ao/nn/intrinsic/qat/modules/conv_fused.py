@@ -100,7 +100,6 @@ class _ConvBnNd(_Conv):
         Raises:
             AssertionError: the module is no such one, or has no configuration.
         """
-        del use_precomputed_fake_quant
         if type(mod) is not cls._FLOAT_MODULE:
             raise AssertionError(f"qat.{cls.__name__}.from_float only works for {cls._FLOAT_MODULE.__name__}")
         qconfig = getattr(mod, "qconfig", None)

@@ -74,7 +74,6 @@ class LinearBn1d(nn.Linear):
         Raises:
             AssertionError: the module is no such one, or has no configuration.
         """
-        del use_precomputed_fake_quant
         qconfig = getattr(mod, "qconfig", None)
         if type(mod) is not fused.LinearBn1d or not qconfig:
             raise AssertionError("qat.LinearBn1d.from_float only works for LinearBn1d with a configuration")

@@ -57,7 +57,6 @@ class LinearLeakyReLU(linear.Linear):
     @classmethod
     def from_float(cls, mod: Answer, use_precomputed_fake_quant: bool = False) -> Answer:
         """Return the layer for a fused one that observed what it gave."""
-        del use_precomputed_fake_quant
         return _with_activation(cls, mod, mod[1].negative_slope)
 
 
@@ -76,7 +75,6 @@ class LinearTanh(linear.Linear):
     @classmethod
     def from_float(cls, mod: Answer, use_precomputed_fake_quant: bool = False) -> Answer:
         """Return the layer for a fused one that observed what it gave."""
-        del use_precomputed_fake_quant
         return _with_activation(cls, mod)
 
 

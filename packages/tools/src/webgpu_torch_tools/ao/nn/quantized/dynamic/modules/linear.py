@@ -79,7 +79,6 @@ class Linear(static.Linear):
             AssertionError: the module is no such layer, or has no configuration.
             RuntimeError: the weight is to be of another type.
         """
-        del use_precomputed_fake_quant
         allowed = cls._FLOAT_MODULE if isinstance(cls._FLOAT_MODULE, tuple) else (cls._FLOAT_MODULE,)
         require_type(cls, mod, (*allowed, LinearReLU, TrainedLinear))
         if not hasattr(mod, "qconfig"):

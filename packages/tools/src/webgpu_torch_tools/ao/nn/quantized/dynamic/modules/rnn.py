@@ -185,7 +185,6 @@ class RNNBase(floating.RNNBase):
             AssertionError: the module is no such network.
             NotImplementedError: its states are projected.
         """
-        del use_precomputed_fake_quant
         require_type(cls, mod, (cls._FLOAT_MODULE,))
         if mod.proj_size:
             raise NotImplementedError("proj_size: projected states are not quantized dynamically, in PyTorch neither")
@@ -257,7 +256,6 @@ class RNNCellBase(nn.Module):
         Raises:
             AssertionError: the module is no such cell.
         """
-        del use_precomputed_fake_quant
         require_type(cls, mod, (cls._FLOAT_MODULE,))
         return cls(mod, mod.qconfig)
 
