@@ -273,6 +273,3 @@ class _Generator(PreparedGenerator):
         many = packed.group * self.scaled // packed.run
         index = first // fixed(many) if many > 1 else first
         return [*split_index(self.frame.module, index, sizes[:count]), *[fixed(0)] * (len(sizes) - count)]
-
-
-__all__ = ["generate_packed", "packed_seconds", "packed_strips"]

@@ -149,6 +149,3 @@ class PreparedGenerator(VectorGenerator):
         """Return where an element, or a group of them, lies: those that threads read at once are neighbours."""
         groups = self.reach // LANES
         return at % fixed(groups) * u32(self.frame.k // self.reach) + at // fixed(groups) if groups > 1 else at
-
-
-__all__ = ["AT_ONCE", "REDUCED", "PreparedGenerator", "generate_prepared", "rows_find_place", "workgroups_of"]

@@ -136,6 +136,3 @@ def _affine(root: Expression, number: Expression) -> tuple[Expression | None, Ex
 
 def _sum(left: Expression | None, right: Expression | None) -> Expression | None:
     return right if left is None else left if right is None else left + right
-
-
-__all__ = ["PIECE", "PackedSide", "packed_side"]

@@ -47,6 +47,3 @@ def _length(roots: Sequence[Expression], capabilities: Capabilities) -> int:
     """Return how many steps expressions have, each counted as often as an addition would take its time."""
     kinds = ((node.step, node.arguments[-1].dtype.name) for node in topological(*roots) if node.arguments)
     return sum(step_length(step, element_type(name, capabilities).scalar) for step, name in kinds)
-
-
-__all__ = ["preparing_pays"]

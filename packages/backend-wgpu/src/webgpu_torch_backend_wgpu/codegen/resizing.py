@@ -178,6 +178,3 @@ def _resized_loads(root: Expression, size: _Sizes) -> Expression:
         return make("load", (), (operand, size(offset), tuple(map(size, strides))), node.dtype)
 
     return rewrite(root, replace)
-
-
-__all__ = ["FORMS", "Generator", "Template", "resized"]

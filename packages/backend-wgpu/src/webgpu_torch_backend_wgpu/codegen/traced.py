@@ -201,5 +201,3 @@ for _name, _function in {
     "neg": _negative, "abs": _absolute, "floor": _floor, "ceil": _ceiling, "trunc": _truncated,
 }.items():  # fmt: skip
     setattr(Traced, f"__{_name}__", _unary(_function))
-
-__all__ = ["Trace", "Traced"]

@@ -69,6 +69,3 @@ class Pieces:
         if end < whole[dim]:
             parts.append(parts[-1].new_zeros((*whole[:dim], whole[dim] - end, *whole[dim + 1 :])))
         return cat(parts, dim)
-
-
-__all__ = ["Pieces"]

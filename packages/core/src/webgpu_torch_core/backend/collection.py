@@ -22,6 +22,3 @@ def without_collection(action: Callable[[], Result]) -> Result:
         return action()
     finally:
         gc.enable()
-
-
-__all__ = ["without_collection"]

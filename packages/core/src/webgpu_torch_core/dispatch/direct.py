@@ -36,6 +36,3 @@ def within(layer: Callable[[Function], Function], function: Function) -> Functio
         return layer(function)
     function.__wrapped__ = layer(function.__wrapped__)  # type: ignore[attr-defined]
     return function
-
-
-__all__ = ["DIRECT", "OPERATORS", "PLAIN", "Direct", "within"]

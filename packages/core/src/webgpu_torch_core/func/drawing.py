@@ -151,6 +151,3 @@ class RandomRegion(TorchFunctionMode):
         rest, size = list(args), args[place]
         rest[place] = (count, *size)
         return func(*rest, **kwargs)
-
-
-__all__ = ["RandomRegion", "random_numbers"]

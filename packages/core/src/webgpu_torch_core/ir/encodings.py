@@ -104,6 +104,3 @@ ENCODINGS: dict[str, Encoding] = {
 def codes(found: Encoding) -> tuple[float, ...]:
     """Return the finite numbers of an encoding in the order of their bits; patterns of none give infinity."""
     return tuple(each if abs(each) < float("inf") else float("inf") for each in found.codes())
-
-
-__all__ = ["ENCODINGS", "Encoding", "codes", "define", "table"]

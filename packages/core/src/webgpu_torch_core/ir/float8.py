@@ -91,5 +91,3 @@ FORMATS = {
     "float8_e4m3fnuz": Float8(4, 8, 0x7F, 0x80, 0x80, False),
     "float8_e5m2fnuz": Float8(5, 16, 0x7F, 0x80, 0x80, False),
 }
-
-__all__ = ["FORMATS", "Float8"]

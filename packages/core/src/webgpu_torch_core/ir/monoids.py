@@ -225,6 +225,3 @@ def standard_name(found: Monoid) -> str | None:
     if found.name not in MONOIDS:
         return None
     return found.name if monoid(found.name, found.states[0]) == found else None
-
-
-__all__ = ["EXTREMA_WITH_PLACES", "MONOIDS", "Monoid", "define", "extremum_with_place", "monoid", "standard_name"]

@@ -80,6 +80,3 @@ def _constructor(
     scope |= {"write_hash": _write_hash, "__name__": __name__}
     exec(compile(source, "<record>", "exec"), scope)
     return scope["__init__"]
-
-
-__all__ = ["Record"]

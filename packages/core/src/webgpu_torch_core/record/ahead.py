@@ -116,6 +116,3 @@ def _trace(tape: Tape, scheduled: Scheduled, seconds: Callable[[Kernel], float])
         (maker[slot], slot - entries[maker[slot]].output) for slot, _ in scheduled.outputs if slot in maker
     )
     return Trace([each.kernel for each in entries], places, alive)
-
-
-__all__ = ["FIRST", "Ahead", "Trace"]

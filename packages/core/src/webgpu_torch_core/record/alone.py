@@ -51,6 +51,3 @@ def _run(engine: Engine, tape: Tape, numbers: list[int], slots: Sequence[int], f
         name_kernel(error, ", ".join(names)[:200], engine.device)
         raise
     return {slot: externals[number] for slot, number in scheduled.outputs}
-
-
-__all__ = ["compute_alone", "report_alone"]

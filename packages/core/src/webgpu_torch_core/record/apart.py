@@ -27,6 +27,3 @@ def computed_apart(place: device) -> Generator[None]:
         engine.flush()
     finally:
         recorder.tape, recorder.ahead, recorder.lone, recorder.unread = present
-
-
-__all__ = ["computed_apart"]

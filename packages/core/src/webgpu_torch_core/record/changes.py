@@ -72,5 +72,3 @@ for _kind, _base in ((Registry, dict), (Hooks, OrderedDict)):
 
 #: hooks of all modules: part of what every function depends on
 hooks_of_all: list[Hooks] = []
-
-__all__ = ["Hooks", "Registry", "changed", "changed_tensor", "hooks_of_all", "structure", "watched"]

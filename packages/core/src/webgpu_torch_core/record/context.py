@@ -47,5 +47,3 @@ context = Context()
 default_float: list[dtype] = [float32]
 #: whether memory that nothing was written to yet has known contents
 filling: list[bool] = [False]
-
-__all__ = ["Context", "context", "default_float", "filling"]

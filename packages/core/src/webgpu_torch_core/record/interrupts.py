@@ -98,5 +98,3 @@ def _note(number: int, frame: FrameType | None) -> None:
 hold = _Hold()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
-
-__all__ = ["hold", "pending"]

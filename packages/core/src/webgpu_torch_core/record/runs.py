@@ -73,6 +73,3 @@ def name_kernel(error: BaseException, name: str, device: Device) -> None:
         error.add_note(
             f"in kernel '{name}' on {device.name}; WEBGPU_TORCH_EAGER=1 runs each operation where it is called"
         )
-
-
-__all__ = ["Run", "name_kernel", "picker"]

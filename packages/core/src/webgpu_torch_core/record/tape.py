@@ -249,6 +249,3 @@ def _alone() -> int:
 
 
 _ALONE = _alone()
-
-
-__all__ = ["NOWHERE", "Entry", "Leaf", "Structure", "Tape", "Value"]

@@ -275,6 +275,3 @@ def compile(model: Any = None, **options: Any) -> Any:
     if not callable(model):
         raise TypeError(f"A callable function is expected, but {type(model).__name__} is provided.")
     return CompiledFunction(model)
-
-
-__all__ = ["Call", "CompiledFunction", "Conditions", "compile", "record_call"]

@@ -479,6 +479,3 @@ class _Trace:
             self.count += 1
             made.append(Tensor._from_value(value, layout, kind, self.recipe.operands[0].device))
         return made
-
-
-__all__ = ["Backward", "Forward", "Operand", "Pending", "Place", "Recipe", "Unknown", "arranged", "passes"]

@@ -412,6 +412,3 @@ def ambient() -> Any:
         context.enabled, context.inference, casting, types_of_casting, context.casting_cache if casting else None,
         get_default_device(), default_float[0],
     )  # fmt: skip
-
-
-__all__ = ["Description", "Same", "World", "ambient", "dir_of", "is_installed", "is_library", "is_module", "tensor_key"]

@@ -263,6 +263,3 @@ class Seed(int):
 
     def __and__(self, mask: int) -> Seed:
         return Seed(self.generator, self.shift, self.mask & mask)
-
-
-__all__ = ["Events", "HostNumber", "Numbers", "Offset", "Seed", "Stream", "is_number", "numbers"]

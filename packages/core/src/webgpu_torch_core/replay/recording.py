@@ -303,6 +303,3 @@ class Replay:
         if isinstance(parameter, Seed):
             return int(Seed(parameter.generator, parameter.shift, parameter.mask))
         return parameter
-
-
-__all__ = ["Part", "Recording", "Replay", "Sources"]

@@ -127,6 +127,3 @@ def unknown_object(result: Any, given: Description) -> str | None:
 
     map_nested(result, look, given.numbers)
     return strange[0] if strange else None
-
-
-__all__ = ["Given", "Result", "map_nested", "template", "unknown_object"]

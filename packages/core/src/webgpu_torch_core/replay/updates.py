@@ -205,6 +205,3 @@ def _fused(
         return None
     step = _Step(found.kernel, tuple(slots[each] for each in found.operands), found.parameters)
     return [step], {slot: count + number for number, slot in enumerate(found.outputs)}
-
-
-__all__ = ["updating"]

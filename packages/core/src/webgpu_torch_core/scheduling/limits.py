@@ -54,6 +54,3 @@ def kernel_length(limits: Limits, kernel: Kernel) -> int:
 def value_length(limits: Limits, value: Expression) -> int:
     """Return the length of one expression."""
     return limits.length_of((value,))
-
-
-__all__ = ["Limits", "kernel_length", "value_length"]

@@ -142,20 +142,3 @@ def _named(root: Expression) -> tuple[frozenset[int], frozenset[int]]:
         elif step == "checked":
             slots.add(REPORTS)
     return frozenset(slots), frozenset(parameters)
-
-
-__all__ = [
-    "NUMBERED",
-    "REPORTS",
-    "Compact",
-    "Numbers",
-    "Placed",
-    "bound_slots",
-    "compact",
-    "loaded_slots",
-    "placed",
-    "renumbered",
-    "renumbered_value",
-    "taken",
-    "united",
-]

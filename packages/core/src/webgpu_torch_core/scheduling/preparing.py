@@ -92,6 +92,3 @@ def _put_inside(consumer: Contraction, slot: int, producer: RowProgram | Pointwi
     changes["left"] = rewrite(consumer.left, computed)
     changes["reductions"] = tuple([Reduction(each.monoid, reindex(each.value, terms)) for each in reductions])
     return PreparedContraction(**changes)
-
-
-__all__ = ["prepared"]

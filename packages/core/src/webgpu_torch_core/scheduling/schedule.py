@@ -396,6 +396,3 @@ def _is_definition(kernel: Kernel, numel: int) -> bool:
     # Along a dimension of one element nothing is strided.
     dense = zip(kernel.shape, store.strides, contiguous_strides(kernel.shape), strict=True)
     return store.offset == 0 and kernel.elements() == numel and all(n == 1 or own == step for n, own, step in dense)
-
-
-__all__ = ["Group", "Recorded", "Scheduled", "Slot", "described", "joined", "schedule"]

@@ -45,6 +45,3 @@ def tensors_made(made: dict[int, Tensor]) -> Generator[None]:
             _open[:] = [each for each in _open if each is not made]
             if not _open:
                 Tensor._from_storage = _plain  # type: ignore[assignment]
-
-
-__all__ = ["tensors_made"]

@@ -83,6 +83,3 @@ class Backward:
                 part = sum_to_size(part, shape)
             parts[index] = part if part.dtype is kind else part.to(kind)
         return parts
-
-
-__all__ = ["Backward", "Gradient"]

@@ -84,6 +84,3 @@ def gamma_sensitivity_(input, other):
     near = where(series, x, input)
     far = where(series, maximum(input, 1.0) + 1.0, x)
     return where(series, _gamma_series(minimum(input, _SMALL), near), _gamma_integral(input, far))
-
-
-__all__ = ["gamma_sensitivity_"]

@@ -25,6 +25,3 @@ class Resolution:
         self.divides = divides
         self.gradients: dict[tuple[bool, ...], tuple[list[Gradient], list[int]]] = {}
         self.kinds: list[tuple[Shape, dtype] | None] = []
-
-
-__all__ = ["Resolution"]
