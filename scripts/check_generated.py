@@ -14,7 +14,6 @@ GENERATORS = {
         "packages/webgpu-torch/README.md",
         "packages/core/src/webgpu_torch_core/__init__.py",
     ),
-    "scripts/generate_facade.py": ("packages/webgpu-torch/src/webgpu_torch/__init__.py",),
     "scripts/generate_types.py": tuple(map(str, Path("packages/core/src/webgpu_torch_core/api/typed").glob("*.py"))),
     "scripts/generate_compatibility.py": ("docs/compatibility.md",),
     "scripts/generate_names_page.py": ("docs/pytorch-names.md",),

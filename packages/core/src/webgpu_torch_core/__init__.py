@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from types import ModuleType as _ModuleType
 from typing import TYPE_CHECKING, Any
 
 from . import autograd as autograd
@@ -115,6 +116,7 @@ from .operations.elementwise.call import result_type as result_type
 from .operations.elementwise.call import use_default_float as _use_default_float
 from .operations.host_algorithms import HostFallbackWarning as HostFallbackWarning
 from .operations.host_algorithms import host_fallbacks as host_fallbacks
+from .operations.in_place.functions import NAMES as _IN_PLACE
 from .operations.random.generator import Generator as Generator
 from .operations.random.generator import get_rng_state as get_rng_state
 from .operations.random.generator import initial_seed as initial_seed
@@ -247,4 +249,13 @@ for _name in (
 ):
     globals()[_name] = overrides.public(globals()[_name], f"torch.{_name}")
 
+#: what ``webgpu_torch`` has of it, too: all but implementation, and in-place functions that PyTorch has for tensors only
+__all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
+    name
+    for name, value in globals().items()
+    if not name.startswith("_")
+    and (name == "webgpu" or not isinstance(value, _ModuleType))
+    and (not name.endswith("_") or name in ("zero_", "resize_as_", *_IN_PLACE))
+    and name not in ("annotations", "attach_all", "Any", "TYPE_CHECKING")
+]
 __version__ = "0.1.0"
