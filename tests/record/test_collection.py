@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import webgpu_torch as torch
 from webgpu_torch_core.backend.collection import without_collection
-from webgpu_torch_core.record import engine
+from webgpu_torch_core.record import plans
 from webgpu_torch_core.scheduling import schedule
 
 
@@ -35,7 +35,7 @@ def test_no_collection_takes_place_while_a_plan_is_made(monkeypatch: pytest.Monk
         found.append(gc.isenabled())
         return schedule(*arguments)
 
-    monkeypatch.setattr(engine, "schedule", scheduled)
+    monkeypatch.setattr(plans, "schedule", scheduled)
     assert gc.isenabled()
     (torch.linspace(0, 1, 97).sin() @ torch.ones(97, 97)).tolist()
     assert found

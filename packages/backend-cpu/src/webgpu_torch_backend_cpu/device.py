@@ -18,7 +18,7 @@ from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.record.runs import Run, picker
 
-from . import random, threads
+from . import kept, random, threads
 from .compiler import may_have_written, source_of
 from .jit.adaptive import compiled, description
 from .pool import Pool
@@ -63,6 +63,7 @@ class CpuDevice(Device):
     # NumPy binds nothing, but a kernel over very many arrays neither stays in cache nor is quick to schedule.
     maximum_bindings = 32
     runs_single = True
+    plan_files = kept
 
     def __init__(self) -> None:
         self.allocated = 0
@@ -79,9 +80,6 @@ class CpuDevice(Device):
             ) from error
 
     def allocate_all(self, sizes: Sequence[int]) -> list[Buffer]:
-        if len(sizes) == 1 and sizes[0] < _SMALLEST:
-            # What a program makes that reads each of a few numbers: a frame less counts.
-            return [Buffer(self, _empty(sizes[0], _BYTE), sizes[0])]
         return [
             Buffer(self, _empty(nbytes, _BYTE), nbytes) if nbytes < _SMALLEST else self.allocate(nbytes)
             for nbytes in sizes
@@ -121,6 +119,24 @@ class CpuDevice(Device):
         arrays = list(map(_array_of, externals))
         run = _quietly if not _BY_CONTEXT or _is_quiet.get() else _quiet.enter
         run(function, operands(arrays), outputs(arrays), numbers(parameters))
+
+    def single(
+        self, plan: Plan, sizes: Sequence[int]
+    ) -> Callable[[Sequence[object], Sequence[float | int]], list[object]]:
+        ((function, operands, outputs, numbers),) = plan.prepared or self._prepared(plan)
+        if len(sizes) != 1 or sizes[0] >= _SMALLEST:
+            return super().single(plan, sizes)
+        (size,) = sizes
+
+        def launch(buffers: Sequence[object], parameters: Sequence[float | int]) -> list[object]:
+            # What a program does that reads each of a few numbers: each call counts.
+            array = _empty(size, _BYTE)
+            arrays = [*map(_array_of, buffers), array]
+            run = _quietly if not _BY_CONTEXT or _is_quiet.get() else _quiet.enter
+            run(function, operands(arrays), outputs(arrays), numbers(parameters))
+            return [Buffer(self, array, size)]
+
+        return launch
 
     def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
         entries = [

@@ -16,6 +16,8 @@ from webgpu_torch_core.files.host_tensors import AtomicFile
 
 #: files kept of each kind: of more, the oldest go
 MOST_FILES = 4096
+#: of plans, each of which is of a whole network's step
+MOST_PLANS = 256
 #: seconds after which what is to be kept is written, and how much of it one process writes: a suite of tests has kernels without
 #: end, none of which it needs again
 WRITTEN_AFTER, MOST_WRITTEN = 1.0, 1024
@@ -65,9 +67,10 @@ def _folder() -> Path | None:
 def _drop_oldest(folder: Path, suffix: str) -> None:
     """Remove the files that were written first where there are too many."""
     files = [entry for entry in os.scandir(folder) if entry.name.endswith(suffix)]
-    if len(files) > MOST_FILES:
+    most = MOST_PLANS if suffix == ".plan" else MOST_FILES
+    if len(files) > most:
         files.sort(key=lambda entry: entry.stat().st_mtime)
-        for entry in files[: MOST_FILES // 4]:
+        for entry in files[: most // 4]:
             os.unlink(entry.path)
 
 

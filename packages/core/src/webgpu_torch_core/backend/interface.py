@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..ir.dtypes import STORED_DTYPES, bfloat16, dtype, float16
 from ..ir.kernels import FORMS, Kernel
@@ -77,6 +77,18 @@ class CannotWaitError(RuntimeError):
     what can be written instead."""
 
 
+class KeptFiles(Protocol):
+    """Files by their names that the next process finds."""
+
+    @staticmethod
+    def read(name: str) -> bytes | None:
+        """Return what is kept under a name, None where there is no whole file."""
+
+    @staticmethod
+    def write_later(name: str, data: bytes) -> None:
+        """Keep something under a name, without waiting for it."""
+
+
 class Device(ABC):
     """One opened device. Methods may be called from several threads; core holds a lock around ``run``."""
 
@@ -109,6 +121,9 @@ class Device(ABC):
     places: bool = False
     #: set while the host waits for a plan's results: a device that sends work off may send the copy of them along
     expects_read: bool = False
+    #: what keeps plans of long tapes for the next process, where :meth:`gains` and :meth:`step_length` are the same for all
+    #: devices of the class; None keeps none
+    plan_files: KeptFiles | None = None
     #: why the device works no more (every method raises :class:`DeviceLostError`), None while it does
     lost: str | None = None
     #: whether opening the device again could help
@@ -201,6 +216,22 @@ class Device(ABC):
         Asked of devices with ``runs_single`` only. Whatever is raised means no more: :meth:`advance` does it then.
         """
         raise NotImplementedError(f"{self.name}: plans of one kernel run as all others do")
+
+    def single(
+        self, plan: Plan, sizes: Sequence[int]
+    ) -> Callable[[Sequence[object], Sequence[float | int]], list[object]]:
+        """Return what runs such a plan again and again: a function of the buffers that it reads and of its parameters, which
+        allocates the others, of these sizes, and returns them.
+
+        Asked of devices with ``runs_single`` only.
+        """
+
+        def launch(buffers: Sequence[object], parameters: Sequence[float | int]) -> list[object]:
+            made = self.allocate_all(sizes)
+            self.run_single(plan, [*buffers, *made], parameters)
+            return made
+
+        return launch
 
     def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
         """Do what :meth:`advance` does and report as :meth:`run_timed`."""

@@ -15,17 +15,17 @@ from weakref import ref
 
 from .. import config
 from ..backend import profiling
-from ..backend.collection import without_collection
 from ..backend.interface import REPORT_SLOTS, Copy, Device, DeviceLostError, Plan
 from ..bounded import Bounded
 from ..ir.dtypes import dtype
-from ..scheduling import Limits, Scheduled, described, schedule
+from ..scheduling import Limits, Scheduled
 from .alone import compute_alone, report_alone
 from .checks import error_of, error_of_check
 from .context import context
 from .explaining import explain
 from .interrupts import hold
-from .lone import LONE_AFTER, run_at_once
+from .lone import LONE_AFTER, Lone, run_at_once
+from .plans import planned
 from .recorder import Recorder
 from .runs import Run, name_kernel
 from .tape import NOWHERE, Entry, Structure, Tape, Value
@@ -49,8 +49,8 @@ class Engine:
         self.plans: dict[Structure, tuple[Scheduled, list[Entry]]] = {}
         self.statistics = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0, "reads": 0}
         self.eager = config.EAGER.is_on()
-        # By a kernel and which of its operands are one: the plan of that kernel alone, or None where it has to be recorded.
-        self.lone: Bounded[tuple[int, tuple[int, ...]], Scheduled | None] = Bounded(PLAN_CACHE_LIMIT)
+        # By a kernel and which of its operands are one: how it runs alone, or None where it has to be recorded.
+        self.lone: Bounded[tuple[int, tuple[int, ...]], Lone | None] = Bounded(PLAN_CACHE_LIMIT)
         # Reports of kernels that threads have not been told yet, by the thread's slot.
         self._reports: dict[int, tuple[int, int]] = {}
         self.recorder = Recorder()
@@ -172,7 +172,9 @@ class Engine:
             if buffer is None:
                 data = self._compute_and_read(value, nbytes)
             else:
-                data = self._checked(self.device.read(buffer, nbytes), nbytes) if nbytes else bytearray()
+                data = self.device.read(buffer, nbytes) if nbytes else bytearray()
+                if len(data) != nbytes:
+                    self._checked(data, nbytes)
             if self.reports or recorder.failed is not None:
                 self.raise_failed_checks()
         return data
@@ -414,10 +416,8 @@ class Engine:
         """Return the plan of some entries of a tape."""
         self.statistics["scheduled"] += 1
         fuses = fuses and self.device.fuses and not self.eager
-        recorded, slots = described(tape.entries[number] for number in numbers)
-        return without_collection(
-            lambda: schedule(recorded, slots, frozenset(wanted), frozenset(donatable), self.limits, fuses)
-        )
+        entries = [tape.entries[number] for number in numbers]
+        return planned(entries, wanted, donatable, fuses, self.device, self.limits)
 
     def _drive(self, tape: Tape, running: tuple[Scheduled, Run]) -> None:
         """Run a plan to its end and hand out its results, or to a kernel that fails; signals are delivered between kernels."""

@@ -6,22 +6,41 @@ has read a result, it records again, so that several operations can become one k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 from ..backend import profiling
+from ..ir.dtypes import dtype
 from ..ir.kernels import Kernel
 from .context import context
 from .tape import Entry, Tape, Value
 
 if TYPE_CHECKING:
-    from ..scheduling import Scheduled
     from .engine import Engine
     from .recorder import Recorder
 
 #: so many results in a row, each asked for alone, before the next kernel runs at once
 LONE_AFTER = 4
+#: which of two operands are one
+_ONE_TWICE, _TWO = (0, 0), (0, 1)
+_UNKNOWN: Any = object()
+
+
+class Lone(NamedTuple):
+    """How a kernel runs alone.
+
+    Fields:
+        kernel: the one that was recorded; its identity is what it is found by, as long as it is here.
+        launch: what takes its buffers, each once, and its parameters, and returns those of its outputs.
+        single: the type and the number of elements of its output, if there is one only.
+        order: which of the buffers each of several outputs is.
+    """
+
+    kernel: Kernel
+    launch: Callable[[list[Any], Sequence[float | int]], list[Any]]
+    single: tuple[dtype, int] | None
+    order: tuple[int, ...]
 
 
 def run_at_once(
@@ -31,26 +50,33 @@ def run_at_once(
 
     Nothing is lost by an exception: the kernel writes into new buffers only, and what recording it raises has its name.
     """
-    tape = recorder.tape
     if recorder.unread:
         recorder.unread, recorder.lone = False, 0
         return None
-    if (tape.open and tape.entries) or context.capture is not None or profiling.listener is not None:
+    tape = recorder.tape
+    if (tape.open and tape.entries) or profiling.listener is not None or context.capture is not None:
         return None
-    buffers: list[object] = []
+    buffers: list[Any] = []
     for value in values:
-        if value.buffer is None or value.engine is not engine:
+        buffer = value.buffer
+        if buffer is None or value.engine is not engine:
             return None
-        buffers.append(value.buffer)
-    key = (id(kernel), tuple(map(buffers.index, buffers)))
+        buffers.append(buffer)
+    # Which operands are one; the usual patterns are there already.
+    if len(buffers) == 2:
+        same = _ONE_TWICE if buffers[0] is buffers[1] else _TWO
+    else:
+        same = tuple(map(buffers.index, buffers))
+    key, lone = (id(kernel), same), engine.lone
     with engine.lock:
         try:
-            found = engine.lone[key] if key in engine.lone else _planned(engine, key, kernel, values, parameters)
+            found = lone.get(key, _UNKNOWN)
+            if found is _UNKNOWN:
+                found = _planned(engine, key, kernel, values, parameters)
             if found is None:
                 recorder.lone = 0
                 return None
-            externals = [*dict.fromkeys(buffers), *engine.device.allocate_all(found.fresh)]
-            engine.device.run_single(found.plan, externals, parameters)
+            made = found.launch(buffers if same is _TWO else list(dict.fromkeys(buffers)), parameters)
         except Exception:
             return None
         statistics = engine.statistics
@@ -58,12 +84,12 @@ def run_at_once(
         statistics["recorded"] += 1
         statistics["kernels"] += 1
     recorder.unread = True
-    outputs = kernel.outputs
-    if len(outputs) == 1:
-        return [Value(engine, outputs[0].dtype, outputs[0].numel, externals[found.outputs[0][1]])]
+    if found.single is not None:
+        kind, numel = found.single
+        return [Value(engine, kind, numel, made[0])]
     return [
-        Value(engine, output.dtype, output.numel, externals[number])
-        for output, (_, number) in zip(outputs, found.outputs, strict=True)
+        Value(engine, output.dtype, output.numel, made[place])
+        for output, place in zip(kernel.outputs, found.order, strict=True)
     ]
 
 
@@ -73,8 +99,8 @@ def _planned(
     kernel: Kernel,
     values: Sequence[Value],
     parameters: Sequence[float | int],
-) -> Scheduled | None:
-    """Return the plan of a kernel alone, which overwrites none of its operands."""
+) -> Lone | None:
+    """Return how a kernel runs alone, overwriting none of its operands; None where it cannot."""
     tape = Tape()
     operands = tuple([tape.admit(value, value.buffer) for value in values])
     first = len(tape.slots)
@@ -84,5 +110,10 @@ def _planned(
     scheduled = engine.schedule(tape, [0], range(first, len(tape.slots)), (), True)
     # Inputs as they come in, and an output of its own for each.
     alone = scheduled.single and scheduled.inputs == tuple(range(first)) and len(scheduled.outputs) == len(made)
-    found = engine.lone[key] = scheduled if alone else None
+    found = None
+    if alone:
+        launch = engine.device.single(scheduled.plan, scheduled.fresh)
+        single = (made[0].dtype, made[0].numel) if len(made) == 1 else None
+        found = Lone(kernel, launch, single, tuple([number - first for _, number in scheduled.outputs]))
+    engine.lone[key] = found
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from _thread import RLock
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -253,7 +254,7 @@ class AccumulateGrad(Node):
 
     def __init__(self, variable: Any) -> None:  # pyright: ignore[reportInconsistentConstructor]
         # Passes of several threads may arrive at once.
-        self.lock = threading.RLock()
+        self.lock = RLock()
         # No bound method is stored: it would tie the node, and the gradients with it, into a reference cycle.
         super().__init__("AccumulateGrad", (), _no_gradients)
         self.variable = variable

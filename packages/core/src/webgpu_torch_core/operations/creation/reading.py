@@ -13,6 +13,7 @@ from ...ir.layouts import Layout, contiguous_layout
 from ...notices import warn_once
 from ...record.devices import host_device
 from ...record.grad_mode import recording
+from ...record.tape import Value
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.printing import format_tensor
 from ...tensors.tensor import MetaValue, Tensor
@@ -28,6 +29,10 @@ LITTLE = 4096
 
 def read_numbers(self: Tensor) -> list[Any]:
     """Return all elements in row-major order as Python numbers."""
+    value, layout = self._storage.value, self._layout
+    # Real numbers that fill their memory: the most usual, and read one at a time by some programs.
+    if value.__class__ is Value and layout.numel == value.numel and layout.is_contiguous and not layout.offset:
+        return unpack(value.engine.read(value), self.dtype)
     return unpack(read_bytes(self), self.dtype)
 
 

@@ -1,0 +1,85 @@
+"""Plans of long tapes, for the next process: scheduling a network's first step takes longer than to run it."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import sys
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from .. import backend, ir, scheduling
+from ..backend.collection import without_collection
+from ..backend.interface import Copy, Device
+from ..ir.digests import digest, remember, version_of
+from ..ir.expression import topological
+from ..scheduling import Limits, Scheduled, described, schedule
+from .tape import Entry
+
+#: kernels of a tape from which on its plan is kept: a shorter one is quicker to make than to look for
+LEAST_ENTRIES = 64
+
+
+def planned(
+    entries: Sequence[Entry],
+    wanted: Iterable[int],
+    donatable: Iterable[int],
+    fuses: bool,
+    device: Device,
+    limits: Limits,
+) -> Scheduled:
+    """Return the plan of some entries of a tape, which an earlier process may have made.
+
+    Args: as for :func:`webgpu_torch_core.scheduling.schedule`.
+    """
+
+    def plan() -> Scheduled:
+        name = None
+        if device.plan_files is not None and fuses and len(entries) >= LEAST_ENTRIES:
+            name = _name(entries, sorted(wanted), sorted(donatable), device)
+        found = None if name is None else _known(device, name)
+        if found is None:
+            found = schedule(*described(entries), frozenset(wanted), frozenset(donatable), limits, fuses)
+            if name is not None:
+                _keep(device, name, found)
+        return found
+
+    return without_collection(plan)
+
+
+def _known(device: Device, name: str) -> Scheduled | None:
+    data = device.plan_files.read(name) if device.plan_files is not None else None
+    if data is None:
+        return None
+    _, scheduled, names = pickle.loads(data)
+    remember(names)
+    return scheduled
+
+
+def _keep(device: Device, name: str, scheduled: Scheduled) -> None:
+    kernels = dict.fromkeys(step.kernel for step in scheduled.plan.steps if not isinstance(step, Copy))
+    # All nodes in order come first: what refers to them then is written without going deep.
+    nodes = topological(*[root for kernel in kernels for root in kernel.expressions()])
+    contents = nodes, scheduled, [(kernel, digest(kernel)) for kernel in kernels]
+    if device.plan_files is not None:
+        device.plan_files.write_later(name, pickle.dumps(contents, pickle.HIGHEST_PROTOCOL))
+
+
+def _name(entries: Sequence[Entry], wanted: list[int], donatable: list[int], device: Device) -> str | None:
+    """Return the name of the file with the plan of entries; None where the scheduler has no files to tell it by."""
+    kind = type(device)
+    version = _version(kind)
+    if version is None:
+        return None
+    facts = (device.maximum_bindings, device.binding_bytes, device.kernel_length, device.places)
+    lines = [version, f"{kind.__module__}.{kind.__qualname__} {facts} {wanted} {donatable}"]
+    lines += [f"{digest(kernel)} {operands} {first} {len(given)}" for kernel, operands, first, given in entries]
+    return f"{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}.plan"
+
+
+@lru_cache(maxsize=16)
+def _version(kind: type[Device]) -> str | None:
+    return version_of((ir, scheduling, backend, sys.modules[kind.__module__]))
+
+
+__all__ = ["planned"]
