@@ -122,7 +122,6 @@ def check_module_version_greater_or_equal(
     Raises:
         RuntimeError: it cannot be compared, and ``error_if_malformed``; else that is a warning and the answer True.
     """
-
     parts = module.__version__.split(".")
     try:
         return tuple(type(each)(parts[index]) for index, each in enumerate(req_version_tuple)) >= req_version_tuple

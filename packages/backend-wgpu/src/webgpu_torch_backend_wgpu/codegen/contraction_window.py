@@ -27,7 +27,6 @@ class Split(NamedTuple):
 @lru_cache(256)
 def split_value(value: Expression, rows: frozenset[int], depths: frozenset[int]) -> Split:
     """Return a side's value, split by the dimensions of batch and row, and those of the depth."""
-
     changed = sorted_sums(value, rows, depths)
     found: dict[frozenset[int], list[Expression]] = {rows: [], depths: []}
     pending, seen = [changed], set[Expression]()

@@ -183,13 +183,11 @@ def set_flush_denormal(mode: bool) -> bool:
 
 def is_storage(obj: Any, /) -> bool:
     """Return whether an object is a tensor's storage."""
-
     return isinstance(obj, UntypedStorage | TypedStorage)
 
 
 def typename(obj: Any, /) -> str:
     """Return the name of an object's type; a tensor's names its element type."""
-
     if isinstance(obj, Tensor):
         names = {kind: name for name, kind in TYPES.items()}
         return f"torch.{names.get(obj.dtype, 'Tensor')}"
@@ -205,7 +203,6 @@ def set_default_tensor_type(t: Any, /) -> None:
     Raises:
         TypeError: no such type, or not one of floats.
     """
-
     warn(
         "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use torch.set_default_dtype() and "
         "torch.set_default_device() as alternatives.",

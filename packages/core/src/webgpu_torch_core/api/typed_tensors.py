@@ -35,7 +35,6 @@ class TypedTensorType(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         """Return a tensor from sizes or from data, as PyTorch's legacy constructors."""
-
         place = kwargs.get("device", "cpu")
         if len(args) == 1 and isinstance(args[0], Tensor):
             refuse_place_of_copy("constructor of the form torch.Tensor", kwargs.get("device"))

@@ -96,7 +96,6 @@ class RandomState:
 
 def tensors_in(value: Any, found: list[Any] | None = None) -> list[Any]:
     """Return the tensors inside containers, in order."""
-
     found = [] if found is None else found
     if isinstance(value, Tensor):
         found.append(value)
@@ -134,7 +133,6 @@ def _checkpointed(
 
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return arguments whose tensors are leaves."""
-
     return tuple(
         each.detach().requires_grad_(each.requires_grad) if isinstance(each, Tensor) else each for each in inputs
     )
@@ -146,7 +144,6 @@ class CheckpointFunction(Function):
     @staticmethod
     def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
         """Run the function without recording."""
-
         ctx.run_function = run_function
         ctx.random = RandomState(tensors_in(args)) if preserve_rng_state else None
         ctx.others = [None if isinstance(each, Tensor) else each for each in args]
@@ -158,7 +155,6 @@ class CheckpointFunction(Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         """Run the function again, recording, and differentiate it."""
-
         if running.task is not None and running.task.wanted is not None:
             raise RuntimeError(
                 "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or passing an `inputs` parameter "

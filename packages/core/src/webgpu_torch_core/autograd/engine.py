@@ -408,7 +408,6 @@ def _batched(
     outputs: Any, inputs: Any, grad_outputs: Any, keep: bool, create_graph: bool, allow_unused: Any, materialize: bool
 ) -> tuple[Any, ...]:
     """Return gradients for every one of a batch of cotangents, stacked."""
-
     tensors, seeds = _as_tuple(outputs), _as_tuple(grad_outputs)
     for index, (tensor, seed) in enumerate(zip(tensors, seeds, strict=True)):
         if seed is not None and seed.shape[1:] != tensor.shape:

@@ -183,7 +183,6 @@ class FunctionNode(Node):
         Raises:
             RuntimeError: it does not.
         """
-
         if gradient is None:
             return None
         if not isinstance(gradient, Tensor):
@@ -323,7 +322,6 @@ class Function:
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Run ``forward`` and record ``backward``."""
-
         apart = cls.setup_context is not Function.setup_context
         if recording.transforms and not cls.transformed and not apart:
             raise RuntimeError(

@@ -262,7 +262,6 @@ def jacobian(
 
 def _rows(number: int, output: Any, inputs: Sequence[Any], create_graph: bool, strict: bool) -> tuple[Any, ...]:
     """Return the derivatives of one output by every input."""
-
     size = output.numel()
     pieces: list[list[Any]] = [[] for _ in inputs]
     seeds = eye(size, dtype=output.dtype, device=output.device)
@@ -300,7 +299,6 @@ def standard_basis(tensors: Sequence[Tensor], numels: Sequence[int]) -> tuple[Te
 
 def _columns(func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
     """Return the Jacobian by its products with unit vectors."""
-
     if strict:
         raise RuntimeError(
             'torch.autograd.functional.jacobian: `strict=True` and `strategy="forward-mode"` are not supported together '

@@ -39,7 +39,6 @@ def increment_version(tensor: Any) -> None:
     Raises:
         RuntimeError: something else than tensors was given.
     """
-
     if isinstance(tensor, Tensor):
         tensor = (tensor,)
     if not isinstance(tensor, Iterable):

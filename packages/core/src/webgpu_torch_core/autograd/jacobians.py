@@ -89,7 +89,6 @@ def numerical_jacobians(
     directions: Tensor,
 ) -> list[Tensor]:
     """Return, for every floating-point output, its Jacobian by one input: directions of the input × elements of the output."""
-
     # In place, so that functions which reach their inputs by another way are moved, too. They run as they always do: what they
     # ask of gradients has the answers that it has elsewhere.
     alias = moved_part(wanted)
@@ -120,7 +119,6 @@ def _require_alike(one: Tensor, other: Tensor) -> None:
 
 def analytical_jacobians(output: Tensor, wanted: Sequence[Input], seeds: Tensor) -> list[Tensor]:
     """Return the Jacobians ``[elements of an input, seeds]`` of a real output by the inputs, as the backward pass gives them."""
-
     columns: list[list[Any]] = [[] for _ in wanted]
     for seed in seeds:
         found = grad(output, wanted, seed.reshape(output.shape), retain_graph=True, allow_unused=True)

@@ -15,7 +15,6 @@ def wrap_outputs(node: Node, context: Any, args: tuple[Any, ...], outputs: tuple
     Raises:
         RuntimeError: a leaf that requires a gradient was changed in place.
     """
-
     given = {id(each) for each in args if isinstance(each, Tensor)}
     skipped = {id(each) for each in context._non_differentiable}
     dirty = {id(each) for each in context._dirty}
@@ -44,7 +43,6 @@ def _without_gradient(tensor: Any, is_input: bool) -> Any:
 
 def _changed(tensor: Any, node: Node, number: int) -> Any:
     """Make the node a tensor's last writer."""
-
     if tensor._requires_grad:
         raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
     base = tensor._base

@@ -266,7 +266,6 @@ class Device(ABC):
         Only devices on the host are asked (:attr:`Facts.on_host`; others draw in kernels). Arguments and errors are those of
         :func:`webgpu_torch_core.random_streams.drawing.draw`, which this calls; a device may do it faster.
         """
-
         return draw(kind, stream, count, element, first, second)
 
     def use_threads(self, count: int) -> None:

@@ -173,7 +173,6 @@ def map_file(path: object) -> memoryview:
 
     Raises OSError when the file cannot be opened. The mapping lives as long as a view of it does.
     """
-
     with open(path, "rb") as file:  # type: ignore[arg-type]
         if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")

@@ -32,7 +32,6 @@ def parse_object(text: object, label: str, what: str = "the file", unique: bool 
     Raises:
         ValueError: it is no JSON object, too long or too deep, not UTF-8, or has numbers of thousands of digits.
     """
-
     data = memoryview(text)  # type: ignore[arg-type]
     if len(data) > MAXIMUM_TEXT:
         raise ValueError(f"{label}: {what} is {len(data)} bytes long, more than {MAXIMUM_TEXT}")

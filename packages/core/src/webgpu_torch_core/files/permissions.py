@@ -69,7 +69,6 @@ def by_path() -> dict[str, Any]:
         ValueError: a tuple is not a pair.
         TypeError: the second of a pair is not a name.
     """
-
     found: dict[str, Any] = {}
     for each in _added:
         if isinstance(each, tuple):

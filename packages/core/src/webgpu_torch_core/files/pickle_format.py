@@ -139,7 +139,6 @@ def unknown_globals(path: object) -> list[str]:
     Raises:
         UnpicklingError: the file is damaged or is none of ``torch.save``.
     """
-
     source, _, _, _, label = _open_file(path)
     allowed, found, texts, memo = by_path(), list[str](), list[Any](), list[Any]()
     try:
@@ -179,7 +178,6 @@ def _describe_foreign(data: memoryview) -> str:
 
 def _read_directory(data: memoryview, label: str) -> dict[str, memoryview]:
     """Return the bytes of every entry of a zip archive, as views of ``data``."""
-
     # What zipfile lets through for records that contradict each other.
     damage = (
         zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, EOFError, OSError, LookupError, OverflowError,
@@ -203,7 +201,6 @@ def _read_directory(data: memoryview, label: str) -> dict[str, memoryview]:
 
 def _check_apart(spans: list[tuple[int, int, str]], label: str) -> None:
     """Raise unless entries, header and data, lie one after another: many entries over the same bytes would multiply them."""
-
     spans.sort()
     for (_, end, before), (start, _, name) in pairwise(spans):
         if start < end:

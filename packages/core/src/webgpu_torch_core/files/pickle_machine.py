@@ -82,7 +82,6 @@ _SCALARS = (str, int, float, bytes, type(None), complex)
 
 def check_key(key: object) -> object:
     """Return ``key`` if it is a plain value, or a tuple of them; anything else cannot be a key or a set's member."""
-
     if isinstance(key, (*_SCALARS, dtype)) or (type(key) is tuple and all(isinstance(each, _SCALARS) for each in key)):
         return key
     if is_added(type(key)):

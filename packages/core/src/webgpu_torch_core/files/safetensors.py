@@ -158,7 +158,6 @@ def serialize_safetensors(
     Tensors are laid out as the safetensors library does: wide element types first, then by name. Raises
     SafetensorError for names and metadata that the format cannot hold.
     """
-
     header: dict[str, object] = {}
     if metadata is not None:
         for key, value in metadata.items():

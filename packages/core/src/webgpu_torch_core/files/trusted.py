@@ -42,7 +42,6 @@ def read_trusted(data: memoryview, builder: Builder, pickle_module: ModuleType |
         pickle_module: whose ``Unpickler`` reads it; Python's ``pickle`` if it is None.
         options: of the unpickler: ``encoding``, ``errors``.
     """
-
     unpickler: type[pickle.Unpickler] = (pickle_module or pickle).Unpickler
 
     class Reader(unpickler):

@@ -139,7 +139,6 @@ def unwrap(value: Any, level: int) -> Any:
 
 def one_by_one(func: Callable[..., Any], level: int, args: Any, kwargs: Any) -> Any:
     """Call a function on one example after the other and return the batch of its results."""
-
     count = batch_size(level)
     if count == 0:
         raise RuntimeError(f"vmap: {_title(func)} has no rule for batches, and there is no example to call it on")
@@ -155,7 +154,6 @@ def one_by_one(func: Callable[..., Any], level: int, args: Any, kwargs: Any) -> 
 
 def named_after(func: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that gives a function another's name and documentation."""
-
     return wraps(func) if hasattr(func, "__name__") else lambda function: function
 
 

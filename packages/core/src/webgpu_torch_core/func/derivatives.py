@@ -415,7 +415,6 @@ def _require_real(leaves: Sequence[object], title: str, what: str, one: str) -> 
 
 def _rows(run: _Run, output: Any) -> list[Any]:
     """Return the Jacobians of one output as plain tensors: batches, output, argument."""
-
     level, whole = run.level, _whole(output, run.level)
     batches, shape = tuple(whole.shape[:level]), tuple(whole.shape[level:])
     count = output.numel()

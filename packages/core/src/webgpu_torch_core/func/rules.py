@@ -110,7 +110,6 @@ def aligned(func: Any, level: int, args: Any, kwargs: Any) -> Any:
 
 def _joint_type(value: Any, tensors: list[Any]) -> Any:
     """Return the type that a 0-d tensor takes part in beside tensors with dimensions."""
-
     kinds = [each.dtype for each in tensors if each.dim()]
     widest = kinds[0]
     for each in kinds[1:]:

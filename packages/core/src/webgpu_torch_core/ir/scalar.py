@@ -11,7 +11,6 @@ from .scalar_math import convert
 from .steps import STEPS
 
 E = 2.718281828459045
-PI = 3.141592653589793
 
 
 def _dispatch(name: str, *values: Any) -> Any:

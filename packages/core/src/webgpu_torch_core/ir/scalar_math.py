@@ -348,7 +348,6 @@ def shift_right(a: int, b: int) -> int:
 
 def threefry_word(*values: int) -> int:
     """Return word ``values[8]`` of Threefry4x32-13 for counter ``values[:4]`` and key ``values[4:8]``."""
-
     c0, c1, c2, c3, k0, k1, k2, k3, word = values
     return threefry4x32((c0, c1, c2, c3), (k0, k1, k2, k3))[word]
 

@@ -161,7 +161,6 @@ def differentiate(expression: Expression, grad: Expression) -> dict[int, Express
     Reverse accumulation over the DAG, seeded with ``grad``; arguments without influence are absent. A gradient that a
     selection sets to zero stays zero, whatever it would be multiplied with (infinity where the other branch overflows).
     """
-
     adjoint: dict[Expression, Expression] = {expression: grad}
     result: dict[int, Expression] = {}
     for node in reversed(topological(expression)):

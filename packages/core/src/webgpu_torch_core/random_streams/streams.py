@@ -71,7 +71,6 @@ class MersenneTwister:
 
     def seed(self) -> int:
         """Seed the stream from the operating system's entropy and return that seed."""
-
         # 53 bits, so that the seed survives a trip through a double.
         seed = int.from_bytes(os.urandom(8), "little") & ((1 << 53) - 1)
         self.manual_seed(seed)

@@ -13,7 +13,6 @@ from .domain import groups, schedule_cache, split_dimensions, store_domain
 from .placing import Compact, Numbers, Placed, compact, renumbered, taken, united
 from .writing import as_stores, widened
 
-Factors = dict[int, Shape]
 #: most reductions of a row program that was merged for the sake of what it reads
 MOST_REDUCTIONS = 8
 

@@ -81,11 +81,6 @@ for _name, _kind in _BITS.items():
     CONVERTERS[_name] = _bits(_kind)
 
 
-@converts("ne", "not_equal")
-def _ne(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Not", w.op("Equal", *w.common(a.self, a.other)))
-
-
 @converts("logical_not", "bitwise_not")
 def _not(w: Writer, a: SimpleNamespace) -> Value:
     if w.describe().startswith("aten.bitwise_not") and w.dtype(a.self) is not torch.bool:
@@ -105,16 +100,6 @@ def _add(w: Writer, a: SimpleNamespace) -> Value:
     if w.result_type() is torch.bool:
         return w.op("Or", w.name(a.self), w.name(a.other))
     return _sum(w, a.self, a.other, a.alpha, "Add")
-
-
-@converts("sub", "subtract")
-def _sub(w: Writer, a: SimpleNamespace) -> Value:
-    return _sum(w, a.self, a.other, a.alpha, "Sub")
-
-
-@converts("rsub")
-def _rsub(w: Writer, a: SimpleNamespace) -> Value:
-    return _sum(w, a.other, a.self, a.alpha, "Sub")
 
 
 @converts("div", "divide", "true_divide", "floor_divide")
@@ -147,11 +132,6 @@ def _trunc(w: Writer, a: SimpleNamespace) -> Value:
     return _truncated(w, w.name(a.self)) if w.dtype(a.self).is_floating_point else w.op("Identity", w.name(a.self))
 
 
-@converts("frac")
-def _frac(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Sub", w.name(a.self), _truncated(w, w.name(a.self)))
-
-
 @converts("remainder")
 def _remainder(w: Writer, a: SimpleNamespace) -> Value:
     left, right = w.common(a.self, a.other)
@@ -160,25 +140,10 @@ def _remainder(w: Writer, a: SimpleNamespace) -> Value:
     return w.op("Sub", left, w.op("Mul", w.op("Floor", w.op("Div", left, right)), right))
 
 
-@converts("fmod")
-def _fmod(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Mod", *w.common(a.self, a.other), fmod=1)
-
-
 @converts("pow")
 def _pow(w: Writer, a: SimpleNamespace) -> Value:
     dtype = w.result_type()
     return w.op("Pow", w.name(a.self, dtype), w.name(a.exponent, dtype))
-
-
-@converts("square")
-def _square(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Mul", w.name(a.self), w.name(a.self))
-
-
-@converts("rsqrt")
-def _rsqrt(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Reciprocal", w.op("Sqrt", w.name(a.self, w.result_type())))
 
 
 def _of_logarithm(base: float) -> Converter:
@@ -233,11 +198,6 @@ def _isfinite(w: Writer, a: SimpleNamespace) -> Value:
     return w.op("Not", w.op("Or", w.op("IsNaN", x), w.op("IsInf", x)))
 
 
-@converts("where")
-def _where(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Where", w.name(a.condition, torch.bool), *w.common(a.self, a.other))
-
-
 @converts("masked_fill")
 def _masked_fill(w: Writer, a: SimpleNamespace) -> Value:
     dtype = w.result_type()
@@ -259,16 +219,6 @@ def _between(w: Writer, x: str, low: float, high: float) -> str:
     return w.op("Min", w.op("Max", x, w.number(low, dtype)), w.number(high, dtype))
 
 
-@converts("hardtanh")
-def _hardtanh(w: Writer, a: SimpleNamespace) -> Value:
-    return _between(w, w.name(a.self), a.min_val, a.max_val)
-
-
-@converts("relu6")
-def _relu6(w: Writer, a: SimpleNamespace) -> Value:
-    return _between(w, w.name(a.self), 0, 6)
-
-
 @converts("lerp")
 def _lerp(w: Writer, a: SimpleNamespace) -> Value:
     dtype = w.result_type()
@@ -281,11 +231,6 @@ def _addc(w: Writer, a: SimpleNamespace) -> Value:
     dtype = w.result_type()
     part = w.op("Mul" if "addcmul" in w.describe() else "Div", w.name(a.tensor1, dtype), w.name(a.tensor2, dtype))
     return w.op("Add", w.name(a.self, dtype), part if a.value == 1 else w.op("Mul", part, w.number(a.value, dtype)))
-
-
-@converts("to", "_to_copy", "type_as")
-def _to(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Identity", w.name(a.self, w.result_type()))
 
 
 @converts("clone", "contiguous", "detach", "alias", "lift_fresh", "positive")
@@ -303,31 +248,11 @@ def _dropout(w: Writer, a: SimpleNamespace) -> Value:
 # Activations
 
 
-@converts("gelu")
-def _gelu(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Gelu", w.name(a.self), approximate=a.approximate)
-
-
 @converts("elu")
 def _elu(w: Writer, a: SimpleNamespace) -> Value:
     if (a.scale, a.input_scale) != (1, 1):
         raise UnsupportedOperatorError("elu with scales")
     return w.op("Elu", w.name(a.self), alpha=float(a.alpha))
-
-
-@converts("selu")
-def _selu(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Selu", w.name(a.self))
-
-
-@converts("celu")
-def _celu(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Celu", w.name(a.self), alpha=float(a.alpha))
-
-
-@converts("leaky_relu")
-def _leaky_relu(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("LeakyRelu", w.name(a.self), alpha=float(a.negative_slope))
 
 
 @converts("prelu")
@@ -340,21 +265,6 @@ def _prelu(w: Writer, a: SimpleNamespace) -> Value:
     return w.op("PRelu", w.name(a.self), slope)
 
 
-@converts("hardsigmoid")
-def _hardsigmoid(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("HardSigmoid", w.name(a.self), alpha=1 / 6, beta=0.5)
-
-
-@converts("hardswish")
-def _hardswish(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("HardSwish", w.name(a.self))
-
-
-@converts("silu")
-def _silu(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Mul", w.name(a.self), w.op("Sigmoid", w.name(a.self)))
-
-
 @converts("softplus")
 def _softplus(w: Writer, a: SimpleNamespace) -> Value:
     dtype, x = w.result_type(), w.name(a.self)
@@ -363,21 +273,6 @@ def _softplus(w: Writer, a: SimpleNamespace) -> Value:
     if a.beta != 1:
         result = w.op("Div", result, w.number(a.beta, dtype))
     return w.op("Where", w.op("Greater", scaled, w.number(a.threshold, dtype)), x, result)
-
-
-@converts("log_sigmoid")
-def _log_sigmoid(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Neg", w.op("Softplus", w.op("Neg", w.name(a.self))))
-
-
-@converts("softsign")
-def _softsign(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Softsign", w.name(a.input))
-
-
-@converts("tanhshrink")
-def _tanhshrink(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Sub", w.name(a.input), w.op("Tanh", w.name(a.input)))
 
 
 @converts("hardshrink", "softshrink")
@@ -406,12 +301,34 @@ def _of_rows(w: Writer, kind: str, name: str, dim: int) -> str:
     return w.op(kind, name, axis=dim)
 
 
-@converts("softmin")
-def _softmin(w: Writer, a: SimpleNamespace) -> Value:
-    return _of_rows(w, "Softmax", w.op("Neg", w.name(a.input)), a.dim)
-
-
 @converts("glu")
 def _glu(w: Writer, a: SimpleNamespace) -> Value:
     first, gate = w.op("Split", w.name(a.self), outputs=2, axis=a.dim, num_outputs=2)
     return w.op("Mul", first, w.op("Sigmoid", gate))
+
+
+#: what takes one line
+CONVERTERS |= {
+    **dict.fromkeys(("ne", "not_equal"), lambda w, a: w.op("Not", w.op("Equal", *w.common(a.self, a.other)))),
+    **dict.fromkeys(("sub", "subtract"), lambda w, a: _sum(w, a.self, a.other, a.alpha, "Sub")),
+    "rsub": lambda w, a: _sum(w, a.other, a.self, a.alpha, "Sub"),
+    "frac": lambda w, a: w.op("Sub", w.name(a.self), _truncated(w, w.name(a.self))),
+    "fmod": lambda w, a: w.op("Mod", *w.common(a.self, a.other), fmod=1),
+    "square": lambda w, a: w.op("Mul", w.name(a.self), w.name(a.self)),
+    "rsqrt": lambda w, a: w.op("Reciprocal", w.op("Sqrt", w.name(a.self, w.result_type()))),
+    "where": lambda w, a: w.op("Where", w.name(a.condition, torch.bool), *w.common(a.self, a.other)),
+    "hardtanh": lambda w, a: _between(w, w.name(a.self), a.min_val, a.max_val),
+    "relu6": lambda w, a: _between(w, w.name(a.self), 0, 6),
+    **dict.fromkeys(("to", "_to_copy", "type_as"), lambda w, a: w.op("Identity", w.name(a.self, w.result_type()))),
+    "gelu": lambda w, a: w.op("Gelu", w.name(a.self), approximate=a.approximate),
+    "selu": lambda w, a: w.op("Selu", w.name(a.self)),
+    "celu": lambda w, a: w.op("Celu", w.name(a.self), alpha=float(a.alpha)),
+    "leaky_relu": lambda w, a: w.op("LeakyRelu", w.name(a.self), alpha=float(a.negative_slope)),
+    "hardsigmoid": lambda w, a: w.op("HardSigmoid", w.name(a.self), alpha=1 / 6, beta=0.5),
+    "hardswish": lambda w, a: w.op("HardSwish", w.name(a.self)),
+    "silu": lambda w, a: w.op("Mul", w.name(a.self), w.op("Sigmoid", w.name(a.self))),
+    "log_sigmoid": lambda w, a: w.op("Neg", w.op("Softplus", w.op("Neg", w.name(a.self)))),
+    "softsign": lambda w, a: w.op("Softsign", w.name(a.input)),
+    "tanhshrink": lambda w, a: w.op("Sub", w.name(a.input), w.op("Tanh", w.name(a.input))),
+    "softmin": lambda w, a: _of_rows(w, "Softmax", w.op("Neg", w.name(a.input)), a.dim),
+}  # fmt: skip

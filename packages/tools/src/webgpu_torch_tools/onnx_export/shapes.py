@@ -29,11 +29,6 @@ def _reshape(w: Writer, a: SimpleNamespace) -> Value:
     )
 
 
-@converts("view_as", "reshape_as")
-def _reshape_as(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Reshape", w.name(a.self), w.shape_of(a.other))
-
-
 @converts("flatten")
 def _flatten(w: Writer, a: SimpleNamespace) -> Value:
     rank = w.rank(a.self)
@@ -64,11 +59,6 @@ def _squeeze(w: Writer, a: SimpleNamespace) -> Value:
     return w.op("Squeeze", w.name(a.self), w.ints(ones)) if ones else w.op("Identity", w.name(a.self))
 
 
-@converts("unsqueeze")
-def _unsqueeze(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Unsqueeze", w.name(a.self), w.ints([a.dim]))
-
-
 def _permuted(w: Writer, name: str, order: list[int]) -> str:
     return w.op("Transpose", name, perm=order)
 
@@ -80,16 +70,6 @@ def _transpose(w: Writer, a: SimpleNamespace) -> Value:
     first, second = w.dim(a.self, first), w.dim(a.self, second)
     order[first], order[second] = second, first
     return _permuted(w, w.name(a.self), order)
-
-
-@converts("t")
-def _t(w: Writer, a: SimpleNamespace) -> Value:
-    return _permuted(w, w.name(a.self), list(range(w.rank(a.self)))[::-1])
-
-
-@converts("permute")
-def _permute(w: Writer, a: SimpleNamespace) -> Value:
-    return _permuted(w, w.name(a.self), [w.dim(a.self, each) for each in a.dims])
 
 
 @converts("movedim", "moveaxis")
@@ -107,11 +87,6 @@ def _expand(w: Writer, a: SimpleNamespace) -> Value:
     # Where the size is kept, ONNX takes 1.
     sizes = [1 if isinstance(each, int) and each == -1 else each for each in a.size]
     return w.op("Expand", w.name(a.self), w.sizes(sizes))
-
-
-@converts("expand_as")
-def _expand_as(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Expand", w.name(a.self), w.shape_of(a.other))
 
 
 @converts("repeat")
@@ -240,21 +215,6 @@ def _pad(w: Writer, a: SimpleNamespace) -> Value:
 # Look-ups
 
 
-@converts("gather")
-def _gather(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("GatherElements", w.name(a.self), w.name(a.index), axis=a.dim)
-
-
-@converts("index_select")
-def _index_select(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Gather", w.name(a.self), w.name(a.index), axis=a.dim)
-
-
-@converts("embedding")
-def _embedding(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Gather", w.name(a.weight), w.name(a.indices))
-
-
 @converts("index")
 def _index(w: Writer, a: SimpleNamespace) -> Value:
     given = {place: each for place, each in enumerate(a.indices) if each is not None}
@@ -347,11 +307,6 @@ def _full(w: Writer, a: SimpleNamespace) -> Value:
     return w.op("Expand", w.name(value, w.result_type()), sizes)
 
 
-@converts("copy")
-def _copy(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("Expand", w.name(a.src, w.result_type()), w.shape_of(a.self))
-
-
 @converts("arange")
 def _arange(w: Writer, a: SimpleNamespace) -> Value:
     dtype = w.result_type()
@@ -378,11 +333,6 @@ def _meshgrid(w: Writer, a: SimpleNamespace) -> Value:
         for place, each in enumerate(a.tensors)
     ]
     return [w.op("Expand", each, shape) for each in lines]
-
-
-@converts("sym_size")
-def _sym_size(w: Writer, a: SimpleNamespace) -> Value:
-    return w.size(a.self, w.dim(a.self, a.dim))
 
 
 # Reductions
@@ -468,6 +418,17 @@ def _norm(w: Writer, a: SimpleNamespace) -> Value:
     return w.op("Pow", total, w.number(1 / order, dtype))
 
 
-@converts("cumsum")
-def _cumsum(w: Writer, a: SimpleNamespace) -> Value:
-    return w.op("CumSum", w.name(a.self, w.result_type()), w.number(a.dim, torch.int64))
+#: what takes one line
+CONVERTERS |= {
+    **dict.fromkeys(("view_as", "reshape_as"), lambda w, a: w.op("Reshape", w.name(a.self), w.shape_of(a.other))),
+    "unsqueeze": lambda w, a: w.op("Unsqueeze", w.name(a.self), w.ints([a.dim])),
+    "t": lambda w, a: _permuted(w, w.name(a.self), list(range(w.rank(a.self)))[::-1]),
+    "permute": lambda w, a: _permuted(w, w.name(a.self), [w.dim(a.self, each) for each in a.dims]),
+    "expand_as": lambda w, a: w.op("Expand", w.name(a.self), w.shape_of(a.other)),
+    "gather": lambda w, a: w.op("GatherElements", w.name(a.self), w.name(a.index), axis=a.dim),
+    "index_select": lambda w, a: w.op("Gather", w.name(a.self), w.name(a.index), axis=a.dim),
+    "embedding": lambda w, a: w.op("Gather", w.name(a.weight), w.name(a.indices)),
+    "copy": lambda w, a: w.op("Expand", w.name(a.src, w.result_type()), w.shape_of(a.self)),
+    "sym_size": lambda w, a: w.size(a.self, w.dim(a.self, a.dim)),
+    "cumsum": lambda w, a: w.op("CumSum", w.name(a.self, w.result_type()), w.number(a.dim, torch.int64)),
+}  # fmt: skip

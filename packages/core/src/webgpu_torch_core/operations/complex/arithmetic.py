@@ -166,7 +166,6 @@ def _attach_quotient(result: Tensor, input: Any, other: Any) -> Tensor:
 
 def reduce_gradient(grad: Any, operand: Any) -> Any:
     """Return a complex gradient summed to an operand's shape and, for a real operand, its real part."""
-
     if grad is None or not isinstance(operand, Tensor) or not operand.requires_grad:
         return None
     summed = sum_to_size(grad, operand._layout.shape)

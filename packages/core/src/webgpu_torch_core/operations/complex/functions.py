@@ -336,7 +336,6 @@ def logaddexp_rule(function: Any, input: Any, other: Any) -> Tensor:
 
 def power(input: Any, exponent: Any) -> Tensor:
     """Return ``exp(exponent * log(input))``."""
-
     parts = [*full_parts(input), *full_parts(exponent)]
     kind = next(each.dtype for each in parts if isinstance(each, Tensor))
     if all(has_float64(each.device) for each in parts if isinstance(each, Tensor)):

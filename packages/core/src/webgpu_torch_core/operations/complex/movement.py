@@ -20,7 +20,6 @@ def by_parts(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value
 
     ``values`` names or numbers the arguments that are elements though they may be Python numbers.
     """
-
     given = [*args, *kwargs.values()]
     kind = next(each.dtype.to_real() for each in given if isinstance(each, Tensor) and each.is_complex())
 

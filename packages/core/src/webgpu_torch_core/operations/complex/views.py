@@ -282,7 +282,6 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 @operation("elementwise")
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input / |input|``, 0 at 0; the sign of real numbers."""
-
     if not input.dtype.is_complex:
         return e.sign(input, out=out)
     # A circle: that module imports this one.

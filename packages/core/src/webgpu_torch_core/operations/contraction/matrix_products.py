@@ -110,7 +110,6 @@ def _product(left: Tensor, right: Tensor, title: str, wide: bool = False) -> Ten
 
 def _summed(left: Tensor, right: Tensor, title: str, shape: tuple[int, ...]) -> Tensor:
     """Return a product summed over the batch dimensions its gradient's operand was broadcast along, rounded once."""
-
     batch = broadcast_shapes(left._layout.shape[:-2], right._layout.shape[:-2])
     if batch == shape[:-2]:
         return _product(left, right, title)
@@ -217,13 +216,6 @@ def _in_batches(input: Tensor, other: Tensor) -> bool:
     return larger.numel() > 0 and any(strides[each] != strides[each + 1] * shape[each + 1] for each in rows)
 
 
-def _expect(name: str, value: Tensor, ndim: int, position: str) -> None:
-    if value.ndim != ndim:
-        raise RuntimeError(
-            f"{name}: {position} must be {'a matrix' if ndim == 2 else f'a {ndim}D tensor'}, got {value.ndim}-D tensor"
-        )
-
-
 @operation("contraction")
 @remembered
 def mm(input: Tensor, mat2: Tensor, out_dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
@@ -250,8 +242,9 @@ def bmm(input: Tensor, mat2: Tensor, out_dtype: dtype | None = None, *, out: Ten
 
 
 def _check_bmm(input: Tensor, mat2: Tensor) -> None:
-    _expect("batch1", input, 3, "batch1")
-    _expect("batch2", mat2, 3, "batch2")
+    for name, value in (("batch1", input), ("batch2", mat2)):
+        if value.ndim != 3:
+            raise RuntimeError(f"{name}: {name} must be a 3D tensor, got {value.ndim}-D tensor")
     if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
         raise RuntimeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: "

@@ -87,7 +87,6 @@ def addr(
 @operation("contraction")
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The dot product of two vectors, the first one conjugated."""
-
     return into(dot(input.conj() if input.dtype.is_complex else input, other), out, True)
 
 

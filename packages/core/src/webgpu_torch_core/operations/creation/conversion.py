@@ -324,7 +324,6 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     Raises:
         RuntimeError: a tensor with dimensions as value.
     """
-
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     if isinstance(value, Tensor):

@@ -143,7 +143,6 @@ def from_dlpack(ext_tensor: Any, *, device: DeviceLike = None, copy: bool | None
         BufferError: memory of a device that tensors cannot share, or ``copy=False`` where a copy is needed.
         RuntimeError: a capsule that was used before, or elements of a type that tensors do not have.
     """
-
     result = imported(ext_tensor)
     if device is not None and canonical_device(device) != result.device:
         if copy is False:
@@ -167,7 +166,6 @@ def asarray(
         ValueError: ``copy`` is False, and the elements must be copied.
         RuntimeError: so it is for one of NumPy's numbers.
     """
-
     kind = as_dtype(dtype)
     source: Any = obj
     if isinstance(obj, UntypedStorage):

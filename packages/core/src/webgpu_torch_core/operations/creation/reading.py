@@ -182,7 +182,6 @@ def _array(self: Tensor, dtype: Any = None, copy: Any = None) -> Any:
 
 def _array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
     """Return what a function of NumPy computed from the tensor as a tensor."""
-
     if array.dtype == bool:
         # As in PyTorch, which began without a type of truth values.
         array = array.astype("uint8")

@@ -7,12 +7,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from ...ir.dtypes import bool_, int32
+from ...ir.dtypes import bool_
 from ...ir.scalar import absolute as _absolute
-from ...ir.scalar import cast, less, where
 from ...ir.scalar import erf as _erf
 from ...ir.scalar import exp as _exp
 from ...ir.scalar import expm1 as _expm1
+from ...ir.scalar import less, where
 from ...ir.scalar import log1p as _log1p
 from ...ir.scalar import maximum as _maximum
 from ...ir.scalar import minimum as _minimum
@@ -202,9 +202,3 @@ def prelu_of(input: Expression, weight: Expression) -> Expression:
 @prelu_of.backward
 def _(grad: Expression, input: Expression, weight: Expression) -> tuple[Expression, Expression]:
     return where(less(0.0, input), grad, grad * weight), where(less(0.0, input), 0.0, grad * input)
-
-
-@elementwise(namespace="internal", method=False)
-def to_int32_(input):
-    """The element as int32."""
-    return cast(input, int32)

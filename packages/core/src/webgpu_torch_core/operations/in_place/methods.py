@@ -146,7 +146,6 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
     Raises:
         RuntimeError: a source of another element type or device, or a view that reaches past the storage.
     """
-
     if source is None:
         source = self.new_empty(0)
     elif isinstance(source, UntypedStorage):

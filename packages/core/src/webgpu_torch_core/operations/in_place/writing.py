@@ -319,7 +319,6 @@ def write(target: Tensor, source: Tensor, fresh: bool = False, made: bool = Fals
 
 def _real_write(target: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
     """Return the real tensors of a write in which complex numbers take part."""
-
     if target.dtype.is_complex:
         return real_alias(target), real_alias(source if source.dtype.is_complex else source.to(target.dtype))
     # What has an imaginary part is true, too.

@@ -410,7 +410,6 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
     Raises:
         RuntimeError: a value of more than zero dimensions.
     """
-
     if index.dtype is not int64:
         raise IndexError("index_fill_(): Expected dtype int64 for index.")
     if isinstance(value, Tensor) and value.ndim:

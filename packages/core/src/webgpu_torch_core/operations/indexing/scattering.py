@@ -44,9 +44,9 @@ def _written(input: Tensor, src: Tensor, view: Any, what: str) -> Tensor:
     return result
 
 
-def _written_apart(input: Tensor, src: Tensor, view: Callable[[Tensor], Tensor], what: str, title: str) -> Tensor:
+def _written_apart(input: Tensor, src: Tensor, view: Callable[[Tensor], Tensor], title: str) -> Tensor:
     """As :func:`_written`; each element has a gradient of its own, also of an input whose elements share memory."""
-    result = _written(input.detach(), src.detach(), view, what)
+    result = _written(input.detach(), src.detach(), view, "slice")
     kind = src.dtype
 
     def run_backward(grad: Tensor) -> tuple[Tensor, Tensor]:
@@ -61,7 +61,7 @@ def _written_apart(input: Tensor, src: Tensor, view: Callable[[Tensor], Tensor],
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """``input`` with ``src`` at one position of a dimension."""
     chosen = lambda each: select_dimension(each, dim, index)  # noqa: E731
-    return _written_apart(input, src, chosen, "slice", "SelectScatterBackward0")
+    return _written_apart(input, src, chosen, "SelectScatterBackward0")
 
 
 @operation("composite")
@@ -72,14 +72,14 @@ def slice_scatter(
     """``input`` with ``src`` at a slice of a dimension."""
     axis = wrap_dimension(dim, input.ndim)
     chosen = (slice(None),) * axis + (slice(start, end, step),)
-    return into(_written_apart(input, src, lambda each: each[chosen], "slice", "SliceScatterBackward0"), out, True)
+    return into(_written_apart(input, src, lambda each: each[chosen], "SliceScatterBackward0"), out, True)
 
 
 @operation("composite")
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """``input`` with ``src`` on a diagonal."""
     chosen = lambda each: diagonal(each, offset, dim1, dim2)  # noqa: E731
-    return _written_apart(input, src, chosen, "slice", "DiagonalScatterBackward0")
+    return _written_apart(input, src, chosen, "DiagonalScatterBackward0")
 
 
 @operation("composite")
@@ -183,7 +183,6 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
     Raises:
         RuntimeError: a norm order that is not positive, a negative limit, or fewer than two dimensions.
     """
-
     if p <= 0:
         raise RuntimeError(f"renorm: non-positive-norm not supported, got p = {p}")
     if maxnorm < 0:

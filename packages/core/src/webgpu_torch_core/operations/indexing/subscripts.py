@@ -80,7 +80,6 @@ def _means_tuple(subscript: Any) -> bool:
 
 def _expand_subscript(input: Tensor, subscript: Any) -> _Entries:
     """Return one entry per consumed dimension: int, slice, None, or index tensor; the ellipsis filled in."""
-
     items = list(subscript) if isinstance(subscript, tuple) or _means_tuple(subscript) else [subscript]
     entries: list[Any] = []
     for each in items:

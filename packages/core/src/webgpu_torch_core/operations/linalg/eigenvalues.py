@@ -219,7 +219,6 @@ def eigvals(A: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def _basis(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
     """Return orthonormal columns that span most of A's range (Halko et al., 2011, algorithm 4.4)."""
-
     shifted = A if M is None else A - M
     start = A.detach().new_empty((A.shape[-1], q)).normal_()
     basis = qr(shifted @ start).Q

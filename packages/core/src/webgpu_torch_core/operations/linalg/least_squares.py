@@ -50,7 +50,6 @@ def _pinv_gradient(A: Tensor, pinv: Tensor, gradh: Tensor) -> Tensor:
 
 def _limit(A: Tensor, S: Tensor, rtol: Any, atol: Any) -> Any:
     """Return below which value a singular value counts as zero."""
-
     largest = S.detach().abs().amax(-1, keepdim=True)
     if rtol is None:
         rtol = 0.0 if _positive(atol) else finfo(S.dtype).eps * max(A.shape[-2:])

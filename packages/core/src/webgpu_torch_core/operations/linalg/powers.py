@@ -30,7 +30,6 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     Raises:
         RuntimeError: matrices that are not square.
     """
-
     if A.ndim < 2 or A.shape[-1] != A.shape[-2]:
         require_square("linalg.matrix_power", A)
     base = inv(A) if n < 0 else A

@@ -60,7 +60,6 @@ def view(self: Tensor, *shape: Any, dtype: dtype_class | None = None) -> Tensor:
     Raises:
         RuntimeError: the strides do not allow it; use ``reshape``.
     """
-
     if dtype is not None or (len(shape) == 1 and isinstance(shape[0], dtype_class)):
         # A circle: that module imports this one.
         from .reinterpreting import view_as_type
@@ -277,7 +276,6 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
 @operation("view", method=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
     """Tensors expanded to their common shape."""
-
     tensors = tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
     shape = broadcast_shapes(*(each._layout.shape for each in tensors))
     return tuple(expand(each, shape) for each in tensors)

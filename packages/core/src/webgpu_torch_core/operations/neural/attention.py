@@ -120,7 +120,6 @@ def _weights(query: Tensor, key: Tensor, mask: Tensor | None, causal: bool, scal
 
 def _causal(scores: Tensor) -> Tensor:
     """Mask the future: positions compare as numbers, so no mask tensor is stored."""
-
     rows = arange(scores.shape[-2], device=scores.device).unsqueeze(1)
     columns = arange(scores.shape[-1], device=scores.device)
     return masked_fill(scores, columns > rows, -math.inf)

@@ -333,7 +333,6 @@ def _inverse(keep: float, kind: dtype) -> float:
 
 def dropout_mask(input: Tensor, keep: float) -> Tensor:
     """Return ones with probability ``keep`` in the input's shape and type, drawn in the order of its memory."""
-
     strides = input._layout.strides
     order = sorted(range(input.ndim), key=lambda index: -strides[index])
     if input._layout.is_contiguous or 0 in strides or order == list(range(input.ndim)):

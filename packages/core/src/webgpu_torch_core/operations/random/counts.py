@@ -42,7 +42,6 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
         RuntimeError: types that differ or are not floating-point.
         NotImplementedError: 16-bit numbers.
     """
-
     require_tensor("binomial", "count", 1, count)
     require_tensor("binomial", "prob", 2, prob)
     if count.dtype is not prob.dtype or not count.dtype.is_floating_point:

@@ -79,7 +79,6 @@ def _fill_shaped(self: Tensor, kind: str, generator: Any, compute: Any, first: f
 @operation("random", namespace="method")
 def cauchy_(self: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
     """Overwrite with ``median + sigma * tan(pi * (u - 1/2))``, u uniform."""
-
     return _fill_shaped(
         self, "cauchy", generator, lambda u: median + sigma * ((u - 0.5) * math.pi).tan(), median, sigma
     )
@@ -92,7 +91,6 @@ def geometric_(self: Tensor, p: float, *, generator: Any = None) -> Tensor:
     Raises:
         RuntimeError: ``p`` outside of (0, 1).
     """
-
     return _fill_shaped(self, "geometric", generator, lambda u: ((1 - u).log() / math.log1p(-p)).ceil(), p, 0.0)
 
 
@@ -103,7 +101,6 @@ def log_normal_(self: Tensor, mean: float = 1.0, std: float = 2.0, *, generator:
     Raises:
         RuntimeError: a standard deviation that is not positive.
     """
-
     if on_host(self.device):
         return _fill(self, "log_normal", generator, float(mean), float(std))
     require_distribution("log_normal", self.dtype, mean, std)

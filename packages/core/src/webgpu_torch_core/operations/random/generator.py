@@ -77,7 +77,6 @@ class Generator:
 
     def get_state(self) -> Any:
         """Return the state as a uint8 tensor."""
-
         data = (
             self.twister.get_state()
             if on_host(self.device)

@@ -306,7 +306,6 @@ def fftfreq(
     requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies ``[0, 1, …, (n - 1) // 2, -(n // 2), …, -1] / (n * d)`` of :func:`fft`'s result."""
-
     require_layout(layout)
     positions = arange(n, device=device)
     half = (n - 1) // 2 + 1
@@ -325,7 +324,6 @@ def rfftfreq(
     requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies ``[0, 1, …, n // 2] / (n * d)`` of :func:`rfft`'s result."""
-
     require_layout(layout)
     return _frequencies(arange(n // 2 + 1, device=device), n, d, dtype, out, requires_grad)
 

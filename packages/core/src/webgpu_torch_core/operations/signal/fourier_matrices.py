@@ -129,7 +129,6 @@ def constant(kind: str, place: device, *arguments: int, wide: bool = False) -> T
 
 def _direct(rows: Tensor, kind: str, count: int, sign: int) -> Tensor:
     """Return rows times the matrix of a transform; where float64 is at hand the sums are rounded once, at the end."""
-
     if has_float64(rows.device):
         return (rows.to(float64) @ constant(kind, rows.device, count, sign, wide=True)).to(rows.dtype)
     return rows @ constant(kind, rows.device, count, sign)
@@ -182,14 +181,12 @@ def transform(input: Tensor, sign: int) -> Tensor:
 
 def _multiplied(real: Tensor, imag: Tensor, factors: Tensor) -> Tensor:
     """Return complex numbers given by their parts times constants given as [2, …]."""
-
     cosines, sines = factors.select(0, 0), factors.select(0, 1)
     return join(product_real(real, imag, cosines, sines), product_imag(real, imag, cosines, sines))
 
 
 def _by_convolution(input: Tensor, sign: int) -> Tensor:
     """Return a transform of any length: ``j k = (j^2 + k^2 - (k - j)^2) / 2`` makes it a convolution with a chirp."""
-
     count = input.shape[-1]
     length = 1 << (2 * count - 2).bit_length()
     chirp = constant("chirp", input.device, count, sign, wide=input.dtype.to_real() is float64)

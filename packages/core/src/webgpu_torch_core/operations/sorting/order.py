@@ -120,7 +120,6 @@ def _cumprod_gradient(input: Tensor, grad: Tensor, dim: int) -> Tensor:
 
 def _cumprod_gradient_by_row(rows: Tensor, seeds: Tensor) -> Tensor:
     """The same without divisions, so that it has derivatives at zeros: a row per left-out input, with a one in its place."""
-
     length = rows.shape[-1]
     identity = eye(length, dtype=bool_, device=rows.device)
     replaced = rows.unsqueeze(-2).expand((*rows.shape[:-1], length, length)).masked_fill(identity, 1.0)
@@ -240,7 +239,6 @@ def _running_share(input: Tensor, grad: Tensor, dim: int) -> Tensor:
 
 def _decayed_sum(values: Tensor, steps: Tensor, axis: int, from_end: bool) -> Tensor:
     """Return the running sum in which what is summed so far is multiplied by a factor at every step, by doubling."""
-
     size, step = values.shape[axis], 1
 
     def moved(part: Tensor, by: int, keep: int) -> Tensor:

@@ -100,7 +100,6 @@ def _combined(parts: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tenso
 
 def _returned(grad: Tensor, places: Tensor, weights: Tensor, input: Tensor) -> Tensor:
     """Return [n, c, s]: weighted gradients [n, c, p] added at their places."""
-
     batch, channels, size = input._layout.shape
     taps = places._layout.shape[1]
     # What lies outside adds zeros: spread over the places, since those that go to one place are added one after the other.
