@@ -452,14 +452,6 @@ def optimize_for_inference(mod: Module, other_methods: Value = None) -> Module:
 
 
 __all__ = [
-    "TopLevelTracedModule",
-    "TracedFunction",
-    "TracedModule",
-    "TracingCheckError",
-    "freeze",
-    "load",
-    "optimize_for_inference",
-    "save",
-    "trace",
-    "trace_module",
-]
+    "TopLevelTracedModule", "TracedFunction", "TracedModule", "TracingCheckError", "freeze", "load",
+    "optimize_for_inference", "save", "trace", "trace_module",
+]  # fmt: skip

@@ -77,19 +77,8 @@ def get_ignored_functions() -> set[Callable[..., Any]]:
 
 
 __all__ = [
-    "BaseTorchFunctionMode",
-    "TorchFunctionMode",
-    "enable_reentrant_dispatch",
-    "get_default_nowrap_functions",
-    "get_ignored_functions",
-    "get_overridable_functions",
-    "get_testing_overrides",
-    "handle_torch_function",
-    "has_torch_function",
-    "has_torch_function_unary",
-    "has_torch_function_variadic",
-    "is_tensor_like",
-    "is_tensor_method_or_property",
-    "resolve_name",
-    "wrap_torch_function",
-]
+    "BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch", "get_default_nowrap_functions",
+    "get_ignored_functions", "get_overridable_functions", "get_testing_overrides", "handle_torch_function",
+    "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic", "is_tensor_like",
+    "is_tensor_method_or_property", "resolve_name", "wrap_torch_function",
+]  # fmt: skip

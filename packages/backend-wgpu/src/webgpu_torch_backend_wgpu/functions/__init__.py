@@ -22,16 +22,6 @@ from webgpu_torch_backend_wgpu.functions import (
 from webgpu_torch_backend_wgpu.functions.table import FUNCTIONS, Function, define, polynomial, prelude
 
 __all__ = [
-    "FUNCTIONS",
-    "Function",
-    "conversion",
-    "define",
-    "emulated64",
-    "exponential",
-    "floating",
-    "integer",
-    "polynomial",
-    "prelude",
-    "special",
-    "trigonometric",
-]
+    "FUNCTIONS", "Function", "conversion", "define", "emulated64", "exponential", "floating", "integer", "polynomial",
+    "prelude", "special", "trigonometric",
+]  # fmt: skip

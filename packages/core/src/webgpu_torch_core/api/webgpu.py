@@ -24,20 +24,7 @@ get_rng_state = _devices.get_rng_state
 set_rng_state = _devices.set_rng_state
 
 __all__ = [
-    "current_device",
-    "device_count",
-    "empty_cache",
-    "get_device_name",
-    "get_rng_state",
-    "is_available",
-    "manual_seed",
-    "manual_seed_all",
-    "max_memory_allocated",
-    "memory_allocated",
-    "memory_reserved",
-    "open",
-    "read_later",
-    "reset",
-    "set_rng_state",
-    "synchronize",
-]
+    "current_device", "device_count", "empty_cache", "get_device_name", "get_rng_state", "is_available", "manual_seed",
+    "manual_seed_all", "max_memory_allocated", "memory_allocated", "memory_reserved", "open", "read_later", "reset",
+    "set_rng_state", "synchronize",
+]  # fmt: skip

@@ -296,10 +296,5 @@ def _place(inputs: Sequence[object], wanted: object) -> int:
 
 
 __all__ = [
-    "Checked",
-    "GradcheckError",
-    "get_analytical_jacobian",
-    "get_numerical_jacobian",
-    "gradcheck",
-    "gradgradcheck",
-]
+    "Checked", "GradcheckError", "get_analytical_jacobian", "get_numerical_jacobian", "gradcheck", "gradgradcheck",
+]  # fmt: skip

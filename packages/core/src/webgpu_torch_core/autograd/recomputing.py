@@ -253,11 +253,6 @@ def casting_as_now() -> Callable[[], contextlib.AbstractContextManager[None]]:
 
 
 __all__ = [
-    "CheckpointError",
-    "Defaults",
-    "Frame",
-    "casting_as_now",
-    "defaults",
-    "set_checkpoint_debug_enabled",
+    "CheckpointError", "Defaults", "Frame", "casting_as_now", "defaults", "set_checkpoint_debug_enabled",
     "set_checkpoint_early_stop",
-]
+]  # fmt: skip

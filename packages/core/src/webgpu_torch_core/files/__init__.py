@@ -21,20 +21,10 @@ if TYPE_CHECKING:
     from webgpu_torch_core.files.tensor_files import load_safetensors, save_safetensors
 
 __all__ = [
-    "load_safetensors",
-    "save_safetensors",
-    "HostStorage",
-    "HostTensor",
-    "SafetensorError",
-    "UnpicklingError",
-    "read_pickle",
-    "read_safetensors",
-    "read_sharded",
-    "read_sharded_index",
-    "serialize_safetensors",
-    "write_pickle",
+    "load_safetensors", "save_safetensors", "HostStorage", "HostTensor", "SafetensorError", "UnpicklingError",
+    "read_pickle", "read_safetensors", "read_sharded", "read_sharded_index", "serialize_safetensors", "write_pickle",
     "write_safetensors",
-]
+]  # fmt: skip
 
 _SOURCES = {
     "HostStorage": "host_tensors",

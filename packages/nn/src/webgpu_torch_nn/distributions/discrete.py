@@ -363,11 +363,6 @@ class Multinomial(ByProbabilityOf):
 
 
 __all__ = [
-    "Binomial",
-    "Geometric",
-    "Multinomial",
-    "NegativeBinomial",
-    "OneHotCategorical",
-    "OneHotCategoricalStraightThrough",
+    "Binomial", "Geometric", "Multinomial", "NegativeBinomial", "OneHotCategorical", "OneHotCategoricalStraightThrough",
     "Poisson",
-]
+]  # fmt: skip

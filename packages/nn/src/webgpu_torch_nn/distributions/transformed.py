@@ -330,11 +330,6 @@ class MixtureSameFamily(Parametric):
 
 
 __all__ = [
-    "ExpRelaxedCategorical",
-    "LogNormal",
-    "LogitRelaxedBernoulli",
-    "MixtureSameFamily",
-    "RelaxedBernoulli",
-    "RelaxedOneHotCategorical",
-    "TransformedDistribution",
-]
+    "ExpRelaxedCategorical", "LogNormal", "LogitRelaxedBernoulli", "MixtureSameFamily", "RelaxedBernoulli",
+    "RelaxedOneHotCategorical", "TransformedDistribution",
+]  # fmt: skip

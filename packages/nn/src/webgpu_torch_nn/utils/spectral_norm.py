@@ -200,9 +200,6 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
 
 
 __all__ = [
-    "SpectralNorm",
-    "SpectralNormLoadStateDictPreHook",
-    "SpectralNormStateDictHook",
-    "remove_spectral_norm",
+    "SpectralNorm", "SpectralNormLoadStateDictPreHook", "SpectralNormStateDictHook", "remove_spectral_norm",
     "spectral_norm",
-]
+]  # fmt: skip

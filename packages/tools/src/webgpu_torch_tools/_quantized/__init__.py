@@ -15,13 +15,6 @@ from .schemes import PerTensor
 from .tensor import QuantizedTensor
 
 __all__ = [
-    "PerTensor",
-    "QuantizedTensor",
-    "channels",
-    "empty",
-    "of_integers",
-    "quantize_per_channel",
-    "quantize_per_tensor",
-    "quantize_per_tensor_dynamic",
-    "rebuild",
-]
+    "PerTensor", "QuantizedTensor", "channels", "empty", "of_integers", "quantize_per_channel", "quantize_per_tensor",
+    "quantize_per_tensor_dynamic", "rebuild",
+]  # fmt: skip

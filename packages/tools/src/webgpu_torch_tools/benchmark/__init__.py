@@ -14,16 +14,6 @@ from .utils.timer import Timer as Timer
 from .utils.timer import timer as timer
 
 __all__ = [
-    "Colorize",
-    "Compare",
-    "Language",
-    "Measurement",
-    "TaskSpec",
-    "Timer",
-    "ordered_unique",
-    "select_unit",
-    "set_torch_threads",
-    "timer",
-    "trim_sigfig",
-    "unit_to_english",
-]
+    "Colorize", "Compare", "Language", "Measurement", "TaskSpec", "Timer", "ordered_unique", "select_unit",
+    "set_torch_threads", "timer", "trim_sigfig", "unit_to_english",
+]  # fmt: skip

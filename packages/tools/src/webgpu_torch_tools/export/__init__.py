@@ -20,13 +20,6 @@ from .sizes import Dim as Dim
 from .sizes import dims as dims
 
 __all__ = [
-    "Dim",
-    "ExportGraphSignature",
-    "ExportedProgram",
-    "ModuleCallEntry",
-    "ModuleCallSignature",
-    "dims",
-    "export",
-    "load",
-    "save",
-]
+    "Dim", "ExportGraphSignature", "ExportedProgram", "ModuleCallEntry", "ModuleCallSignature", "dims", "export",
+    "load", "save",
+]  # fmt: skip

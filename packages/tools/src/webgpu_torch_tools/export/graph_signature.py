@@ -9,15 +9,9 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 __all__ = [
-    "ConstantArgument",
-    "ExportGraphSignature",
-    "InputKind",
-    "InputSpec",
-    "OutputKind",
-    "OutputSpec",
-    "SymIntArgument",
+    "ConstantArgument", "ExportGraphSignature", "InputKind", "InputSpec", "OutputKind", "OutputSpec", "SymIntArgument",
     "TensorArgument",
-]
+]  # fmt: skip
 
 
 @dataclass

@@ -28,16 +28,6 @@ from .proxy import Proxy as Proxy
 from .subgraph_rewriter import replace_pattern as replace_pattern
 
 __all__ = [
-    "Graph",
-    "GraphModule",
-    "Interpreter",
-    "Node",
-    "Proxy",
-    "Tracer",
-    "Transformer",
-    "has_side_effect",
-    "map_arg",
-    "replace_pattern",
-    "symbolic_trace",
-    "wrap",
-]
+    "Graph", "GraphModule", "Interpreter", "Node", "Proxy", "Tracer", "Transformer", "has_side_effect", "map_arg",
+    "replace_pattern", "symbolic_trace", "wrap",
+]  # fmt: skip

@@ -11,13 +11,6 @@ from .profiler import tensorboard_trace_handler as tensorboard_trace_handler
 from .ranges import record_function as record_function
 
 __all__ = [
-    "DeviceType",
-    "ProfilerAction",
-    "ProfilerActivity",
-    "kineto_available",
-    "profile",
-    "record_function",
-    "schedule",
-    "supported_activities",
-    "tensorboard_trace_handler",
-]
+    "DeviceType", "ProfilerAction", "ProfilerActivity", "kineto_available", "profile", "record_function", "schedule",
+    "supported_activities", "tensorboard_trace_handler",
+]  # fmt: skip

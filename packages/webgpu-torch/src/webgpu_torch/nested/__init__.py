@@ -19,10 +19,5 @@ from .making import (
 )
 
 __all__ = [
-    "as_nested_tensor",
-    "masked_select",
-    "narrow",
-    "nested_tensor",
-    "nested_tensor_from_jagged",
-    "to_padded_tensor",
-]
+    "as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged", "to_padded_tensor",
+]  # fmt: skip

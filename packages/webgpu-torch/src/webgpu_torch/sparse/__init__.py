@@ -46,23 +46,7 @@ globals().update(_TENSORS)
 _makers.append(sparse_coo_tensor)
 
 __all__ = [
-    "addmm",
-    "check_sparse_tensor_invariants",
-    "log_softmax",
-    "mm",
-    "sampled_addmm",
-    "softmax",
-    "sparse_bsc_tensor",
-    "sparse_bsr_tensor",
-    "sparse_compressed_tensor",
-    "sparse_coo_tensor",
-    "sparse_csc_tensor",
-    "sparse_csr_tensor",
-    "spdiags",
-    "sum",
-    "to_sparse",
-    "to_sparse_bsc",
-    "to_sparse_bsr",
-    "to_sparse_csc",
-    "to_sparse_csr",
-]
+    "addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "sampled_addmm", "softmax", "sparse_bsc_tensor",
+    "sparse_bsr_tensor", "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor",
+    "spdiags", "sum", "to_sparse", "to_sparse_bsc", "to_sparse_bsr", "to_sparse_csc", "to_sparse_csr",
+]  # fmt: skip

@@ -13,29 +13,10 @@ from webgpu_torch_nn import functional as F
 Sizes = int | Sequence[int]
 
 __all__ = [
-    "adaptive_avg_pool2d",
-    "adaptive_avg_pool3d",
-    "avg_pool2d",
-    "avg_pool3d",
-    "celu",
-    "clamp",
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "elu",
-    "hardsigmoid",
-    "hardswish",
-    "hardtanh",
-    "interpolate",
-    "leaky_relu",
-    "linear",
-    "max_pool1d",
-    "max_pool2d",
-    "threshold",
-    "upsample",
-    "upsample_bilinear",
-    "upsample_nearest",
-]
+    "adaptive_avg_pool2d", "adaptive_avg_pool3d", "avg_pool2d", "avg_pool3d", "celu", "clamp", "conv1d", "conv2d",
+    "conv3d", "elu", "hardsigmoid", "hardswish", "hardtanh", "interpolate", "leaky_relu", "linear", "max_pool1d",
+    "max_pool2d", "threshold", "upsample", "upsample_bilinear", "upsample_nearest",
+]  # fmt: skip
 
 
 def _require(name: str, input: Tensor) -> Answer:

@@ -19,36 +19,11 @@ from .linear import Linear
 from .normalization import GroupNorm, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d, LayerNorm
 
 __all__ = [
-    "ELU",
-    "BatchNorm2d",
-    "BatchNorm3d",
-    "Conv1d",
-    "Conv2d",
-    "Conv3d",
-    "ConvTranspose1d",
-    "ConvTranspose2d",
-    "ConvTranspose3d",
-    "DeQuantize",
-    "Dropout",
-    "Embedding",
-    "FXFloatFunctional",
-    "FloatFunctional",
-    "GroupNorm",
-    "Hardswish",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
-    "LayerNorm",
-    "LeakyReLU",
-    "Linear",
-    "MaxPool2d",
-    "PReLU",
-    "QFunctional",
-    "Quantize",
-    "ReLU6",
-    "Sigmoid",
-    "Softmax",
-]
+    "ELU", "BatchNorm2d", "BatchNorm3d", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
+    "ConvTranspose3d", "DeQuantize", "Dropout", "Embedding", "FXFloatFunctional", "FloatFunctional", "GroupNorm",
+    "Hardswish", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d", "LayerNorm", "LeakyReLU", "Linear", "MaxPool2d",
+    "PReLU", "QFunctional", "Quantize", "ReLU6", "Sigmoid", "Softmax",
+]  # fmt: skip
 
 
 class Quantize(nn.Module):

@@ -200,15 +200,6 @@ def freeze_bn_stats(mod: nn.Module) -> None:
 
 
 __all__ = [
-    "ConvBn1d",
-    "ConvBn2d",
-    "ConvBn3d",
-    "ConvBnReLU1d",
-    "ConvBnReLU2d",
-    "ConvBnReLU3d",
-    "ConvReLU1d",
-    "ConvReLU2d",
-    "ConvReLU3d",
-    "freeze_bn_stats",
-    "update_bn_stats",
-]
+    "ConvBn1d", "ConvBn2d", "ConvBn3d", "ConvBnReLU1d", "ConvBnReLU2d", "ConvBnReLU3d", "ConvReLU1d", "ConvReLU2d",
+    "ConvReLU3d", "freeze_bn_stats", "update_bn_stats",
+]  # fmt: skip
