@@ -4,8 +4,8 @@
 
 Python loses what only readers of the repository need: comments, and the docstrings that ``help`` shows to nobody, which are those
 of modules that are no packages, and of names that the reference does not have.
-What is left is the same program, each statement on its own line as before, so tracebacks name the lines of the repository. Zopfli
-then searches for the shortest stream of deflate, which every reader of ZIP files understands.
+What is left is the same program, each statement on its own line as before, so tracebacks name the lines of the repository; a level
+of indentation is one space, and around operators there is none. Zopfli then searches for the shortest stream of deflate, which every reader of ZIP files understands.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Container, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import zopfli.zlib
@@ -72,8 +73,42 @@ def unseen(tree: ast.Module, path: str, names: Container[str]) -> Iterator[tuple
     yield from visited(tree, not read and not path.endswith("/__init__.py"))
 
 
+def unspaced(source: str) -> str:
+    """Return a program without spaces around operators; what is within strings stays as it is."""
+    lines, within = source.splitlines(keepends=True), 0
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    # From the end of a line on, so that columns further left stay right.
+    for left, right in reversed(list(pairwise(tokens))):
+        (row, first), (other, last) = left.end, right.start
+        if not within and row == other and tokenize.OP in (left.type, right.type) and last > first:
+            lines[row - 1] = lines[row - 1][:first] + lines[row - 1][last:]
+        # From Python 3.12 on a string with expressions in it is several tokens.
+        kind = tokenize.tok_name[left.type]
+        within += kind.endswith("STRING_END") - kind.endswith("STRING_START")
+    return "".join(lines)
+
+
+def indented(source: str) -> str:
+    """Return a program whose levels of indentation are one space each; what is within strings stays as it is."""
+    lines, level, opened = source.splitlines(keepends=True), 0, list[int]()
+    levels: dict[int, int] = {}
+    for each in tokenize.generate_tokens(io.StringIO(source).readline):
+        kind, (first, _), (last, _) = tokenize.tok_name[each.type], each.start, each.end
+        level += (kind == "INDENT") - (kind == "DEDENT")
+        if kind.endswith("STRING_START"):
+            opened.append(first)
+        elif kind.endswith("STRING_END"):
+            first = opened.pop()
+        # The last of the tokens where a line begins tells its level: those of indentation come first.
+        if kind in ("INDENT", "DEDENT") or first not in levels:
+            levels[first] = level
+        levels |= dict.fromkeys(range(first + 1, last + 1), -1)
+    rows = enumerate(lines, 1)
+    return "".join(each if levels.get(row, -1) < 0 else " " * levels[row] + each.lstrip(" ") for row, each in rows)
+
+
 def shortened(source: str, path: str, names: Container[str]) -> str:
-    """Return the program of a wheel's file without comments and docstrings that nobody is shown, its statements on the same lines."""
+    """Return the program of a wheel's file without what only readers of the repository need, its statements on the same lines."""
     lines = source.splitlines(keepends=True)
     for each in tokenize.generate_tokens(io.StringIO(source).readline):
         if each.type == tokenize.COMMENT:
@@ -84,7 +119,7 @@ def shortened(source: str, path: str, names: Container[str]) -> str:
         # A body of nothing else keeps a statement.
         lines[first] = " " * docstring.col_offset + "...\n" if len(owner.body) == 1 else "\n"
         lines[first + 1 : last] = ["\n"] * (last - first - 1)
-    return "".join(lines)
+    return indented(unspaced("".join(lines)))
 
 
 def contents(archive: zipfile.ZipFile, names: Container[str]) -> Iterator[tuple[zipfile.ZipInfo, bytes]]:

@@ -289,15 +289,15 @@ def documented(source: bytes) -> dict[str, str | None]:
 
 
 def program(source: bytes) -> str:
-    """Return a module's syntax tree with all lines, but without docstrings."""
+    """Return a module's syntax tree with all lines, but without docstrings and columns."""
     tree = ast.parse(source)
     for each in ast.walk(tree):
         body = getattr(each, "body", None)
         if isinstance(body, list):
             # The three dots of a body without a program go, too.
             each.body = [one for one in body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
-        for place in ("end_lineno", "end_col_offset"):
-            # Those of a body that ends with a docstring.
+        # The last line is that of a body that ends with a docstring, and columns are those of fewer spaces.
+        for place in ("end_lineno", "end_col_offset", "col_offset"):
             vars(each).pop(place, None)
     return ast.dump(tree, include_attributes=True)
 
