@@ -27,6 +27,8 @@ os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
 warnings.simplefilter("ignore")
 
 STEPS, SHAPE, CLASSES, TOKENS = 6, (2, 4, 8, 8), 12, 16
+#: before a walk's name in files: the times at which it asked for Brownian paths
+TIMES = "times of "
 
 #: what each option of a scheduler is also tried as, one at a time, beside the defaults
 VARIANTS: dict[str, tuple[Any, ...]] = {
@@ -99,6 +101,48 @@ def cases() -> dict[str, tuple[Any, dict[str, Any]]]:
                 if value != known[option].default:
                     found[f"{name} {option}={value}"] = (kind, needed | {option: value})
     return found
+
+
+class Paths:
+    """Brownian paths, whose numbers are drawn on the CPU as all others of a walk, and the times they were asked for.
+
+    A path is nowhere smooth: at times that are a last place of float32 apart it differs by the root of that. So walks that are
+    compared ask at PyTorch's times, ``known``, where their own agree with these up to a few last places.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+        self.known: list[float] | None = None
+        try:
+            from diffusers.schedulers.scheduling_dpmsolver_sde import BrownianTreeNoiseSampler as Sampler
+        except ImportError:
+            return
+        make, draw = Sampler.__init__, Sampler.__call__
+
+        def made(sampler: Any, x: Any, sigma_min: Any, sigma_max: Any, *more: Any, **options: Any) -> None:
+            make(sampler, x.cpu(), self.time(sigma_min), self.time(sigma_max), *more, **options)
+            sampler.device = x.device
+
+        def drawn(sampler: Any, sigma: Any, sigma_next: Any) -> Any:
+            return draw(sampler, self.time(sigma), self.time(sigma_next)).to(sampler.device)
+
+        Sampler.__init__, Sampler.__call__ = made, drawn
+
+    def begin(self, known: list[float] | None = None) -> None:
+        """Begin a walk."""
+        self.asked, self.known = [], known
+
+    def time(self, own: Any) -> float:
+        """Return the time to ask at.
+
+        Raises:
+            ValueError: the walk's own is another than PyTorch's.
+        """
+        time = float(own) if self.known is None else self.known[len(self.asked)]
+        if abs(time - float(own)) > 2e-6 * abs(time):
+            raise ValueError(f"a time of {float(own)} instead of {time}")
+        self.asked.append(time)
+        return time
 
 
 class Walk:
@@ -307,16 +351,17 @@ def write(target: Path, names: str) -> None:
     """Write PyTorch's walks, and beside them the reasons why some cannot be taken."""
     import torch
 
-    found, failed = {}, {}
+    found, failed, paths = {}, {}, Paths()
     chosen = {name: case for name, case in cases().items() if re.search(names, name)}
     for name, case in chosen.items():
+        paths.begin()
         try:
             samples = walked(torch, name, case, "cpu")
         except Exception as error:
             failed[name] = _explain(error)
             continue
         if np.isfinite(samples).all():
-            found[name] = samples
+            found |= {name: samples, TIMES + name: np.array(paths.asked)}
         else:
             failed[name] = "PyTorch's samples are not finite"
     np.savez(target, **found)
@@ -330,11 +375,12 @@ def compare(source: Path, device: str, target: Path, names: str) -> None:
     webgpu_torch.install_as_torch()
     import torch
 
-    every, results = cases(), {}
+    every, results, paths = cases(), {}, Paths()
     with np.load(source) as wanted:
         for name in wanted.files:
-            if not re.search(names, name):
+            if name.startswith(TIMES) or not re.search(names, name):
                 continue
+            paths.begin(wanted[TIMES + name].tolist())
             try:
                 found = walked(torch, name, every[name], device)
                 scale = max(1.0, float(np.abs(wanted[name]).max()))

@@ -19,6 +19,7 @@ SOME = "^(EulerDiscrete|DPMSolverMultistep|UniPCMultistep)Scheduler$"
 #: what these do cannot be done without float64, or with random numbers of another device; PyTorch's other devices refuse it too
 ON_THE_CPU_ONLY = {
     "CMStochasticIterativeScheduler": "float64",
+    "DPMSolverSDEScheduler": "float64",
     "DiscreteDDIMScheduler": "device type for generator",
     "EntropyBoundScheduler": "device type for generator",
     "FlowMapEulerDiscreteScheduler": "float64",
