@@ -15,6 +15,8 @@ HERE = Path(__file__).parent
 RECORD = HERE.parents[1] / "docs" / "huggingface-architectures.json.gz"
 QUICK = ("lm.mamba",)
 FORMS = "gradient,greedy,beam,static"
+#: how many tests share the recorded architectures: each takes minutes, and processes of tests take them side by side
+PARTS = 35
 
 
 @pytest.fixture(scope="module")
@@ -64,14 +66,19 @@ def test_wrong_weights_are_noticed(sweep: ModuleType, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_every_recorded_architecture_still_agrees(sweep: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_every_recorded_architecture_still_agrees(
+    sweep: ModuleType, monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
     monkeypatch.syspath_prepend(str(HERE))
     recorded = json.loads(gzip.decompress(RECORD.read_bytes()))["devices"]["cpu"]["results"]
-    outcomes = sweep.run_all(list(recorded), "cpu", jobs=2, forms=FORMS)
+    names = sorted(recorded)[part::PARTS]
+    outcomes = sweep.run_all(names, "cpu", forms=FORMS)
+    assert names and outcomes.keys() == set(names)
     worse = []
-    for name, wanted in recorded.items():
-        found = outcomes[name]
+    for name in names:
+        wanted, found = recorded[name], outcomes[name]
         for form in ("forward", "gradient"):
             if wanted.get(form, 1.0) <= sweep.TOLERANCE < found.get(form, 1.0):
                 worse.append((name, form, found))
