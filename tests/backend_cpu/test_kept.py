@@ -59,7 +59,7 @@ def test_a_process_writes_so_many_files(monkeypatch: pytest.MonkeyPatch, folder:
     monkeypatch.setattr(kept, "MOST_WRITTEN", 2)
     later = kept._Later()
     for number in range(4):
-        later.add(f"{number}.kernel", b"code")
+        later.add(f"{number}.kernel", lambda: b"code")
     later.write()
     assert sorted(each.name for each in folder.iterdir()) == ["0.kernel", "1.kernel"]
 

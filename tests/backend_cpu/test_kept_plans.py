@@ -97,8 +97,8 @@ def test_a_long_expression_is_written_without_going_deep(tmp_path: Path) -> None
     result, limit = x.tolist(), sys.getrecursionlimit()
     forgotten()
     (file,) = files(tmp_path)
-    nodes, scheduled, _ = pickle.loads(file.read_bytes()[32:])
-    assert max(node.size for node in nodes) > 100 and len(scheduled.plan.steps) >= 1
+    nodes, *_ = pickle.loads(file.read_bytes()[32:])
+    assert max(node.size for node in nodes) > 100
     x = torch.arange(6.0, device="cpu")
     for _ in range(110):
         x = (x * 1.25).sin()

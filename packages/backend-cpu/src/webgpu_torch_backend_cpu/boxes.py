@@ -229,7 +229,7 @@ class _Facts:
     def _replace(self, node: Expression, arguments: tuple[Expression, ...]) -> Expression:
         result = self._decided(node, arguments) if node.step in _DECIDED else None
         if result is None:
-            result = make(node.step, arguments, node.payload, node.dtype) if arguments else node
+            result = node if arguments == node.arguments else make(node.step, arguments, node.payload, node.dtype)
         self.note(result)
         return result
 

@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from webgpu_torch_core.config import cache_directory
@@ -54,8 +54,8 @@ def write(contents: Mapping[str, bytes]) -> None:
         logger.debug("compiled kernels are not kept: %s", error)
 
 
-def write_later(name: str, data: bytes) -> None:
-    """Keep something under a name, beside the program."""
+def write_later(name: str, data: Callable[[], bytes]) -> None:
+    """Keep what a function returns under a name, beside the program."""
     _later.add(name, data)
 
 
@@ -79,10 +79,10 @@ class _Later:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.waiting: dict[str, bytes] = {}
+        self.waiting: dict[str, Callable[[], bytes]] = {}
         self.left = MOST_WRITTEN
 
-    def add(self, name: str, data: bytes) -> None:
+    def add(self, name: str, data: Callable[[], bytes]) -> None:
         """Write something in a while, with what else comes until then."""
         with self.lock:
             if self.left <= 0:
@@ -105,7 +105,7 @@ class _Later:
         with self.lock:
             contents, self.waiting = self.waiting, {}
         if contents:
-            write(contents)
+            write({name: data() for name, data in contents.items()})
 
 
 _later = _Later()

@@ -39,7 +39,7 @@ def keep(name: str, printed: Printed) -> None:
     """Keep what was printed of the kernel with a digest for later processes."""
     file = _file(name)
     if file:
-        kept.write_later(file, pickle.dumps((printed.source, marshal.dumps(printed.code), printed.constants)))
+        kept.write_later(file, lambda: pickle.dumps((printed.source, marshal.dumps(printed.code), printed.constants)))
 
 
 def _file(name: str) -> str | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from webgpu_torch_core.ir.dtypes import bool_, float32, float64
-from webgpu_torch_core.ir.expression import Expression, constant, make, rewrite
+from webgpu_torch_core.ir.expression import Expression, constant, make, rewrite, topological
 
 from .special import ERF_ANGLE
 
@@ -19,10 +20,15 @@ _NORMAL = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=1024)
 def quicker(root: Expression, many: bool) -> Expression:
     """Return an expression in quicker steps; of ``many`` elements calls of a function that would need new memory are written out."""
-    root = rewrite(root, _tests_and_bounds, ("minimum", "not_equal"))
-    return rewrite(rewrite(root, _normal_share, ("multiply",)), _error_function, ("erf",)) if many else root
+    steps = {node.step for node in topological(root)}
+    if not steps.isdisjoint(("minimum", "not_equal")):
+        root = rewrite(root, _tests_and_bounds, ("minimum", "not_equal"))
+    if many and "erf" in steps:
+        root = rewrite(rewrite(root, _normal_share, ("multiply",)), _error_function, ("erf",))
+    return root
 
 
 def _tests_and_bounds(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:

@@ -85,8 +85,8 @@ class KeptFiles(Protocol):
         """Return what is kept under a name, None where there is no whole file."""
 
     @staticmethod
-    def write_later(name: str, data: bytes) -> None:
-        """Keep something under a name, without waiting for it."""
+    def write_later(name: str, data: Callable[[], bytes]) -> None:
+        """Keep what a function returns under a name, without waiting for it."""
 
 
 class Device(ABC):

@@ -329,9 +329,24 @@ def topological(*roots: Expression) -> tuple[Expression, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(map(_order, roots))))
 
 
+#: nodes of an expression up to which it is walked by calls, which takes half of the time
+_SHALLOW = 64
+
+
+def _visit(node: Expression, order: dict[Expression, None]) -> None:
+    """Add what is not in order yet, arguments before users."""
+    for each in node.arguments:
+        if each not in order:
+            _visit(each, order)
+    order[node] = None
+
+
 @lru_cache(maxsize=8192)
 def _order(root: Expression) -> tuple[Expression, ...]:
     order: dict[Expression, None] = {}
+    if root.size <= _SHALLOW:
+        _visit(root, order)
+        return tuple(order)
     stack = [root]
     while stack:
         node = stack[-1]

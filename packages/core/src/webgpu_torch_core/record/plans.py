@@ -6,11 +6,11 @@ import hashlib
 import pickle
 import sys
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from .. import backend, ir, scheduling
 from ..backend.collection import without_collection
-from ..backend.interface import Copy, Device
+from ..backend.interface import Copy, Device, Plan, Step
 from ..ir.digests import digest, remember, version_of
 from ..ir.expression import topological
 from ..scheduling import Limits, Scheduled, described, schedule
@@ -51,18 +51,25 @@ def _known(device: Device, name: str) -> Scheduled | None:
     data = device.plan_files.read(name) if device.plan_files is not None else None
     if data is None:
         return None
-    _, scheduled, names = pickle.loads(data)
+    _, plan, parts, names = pickle.loads(data)
     remember(names)
-    return scheduled
+    return Scheduled(Plan(*plan), *parts)
 
 
 def _keep(device: Device, name: str, scheduled: Scheduled) -> None:
-    kernels = dict.fromkeys(step.kernel for step in scheduled.plan.steps if not isinstance(step, Copy))
+    if device.plan_files is not None:
+        plan = scheduled.plan
+        # What the device makes of the plan meanwhile is not among its parts.
+        parts = scheduled.inputs, scheduled.outputs, scheduled.fresh, scheduled.filled
+        device.plan_files.write_later(name, partial(_written, (plan.steps, plan.externals, plan.temporaries), parts))
+
+
+def _written(plan: tuple[Sequence[Step | Copy], int, Sequence[int]], parts: tuple[object, ...]) -> bytes:
+    kernels = dict.fromkeys(step.kernel for step in plan[0] if not isinstance(step, Copy))
     # All nodes in order come first: what refers to them then is written without going deep.
     nodes = topological(*[root for kernel in kernels for root in kernel.expressions()])
-    contents = nodes, scheduled, [(kernel, digest(kernel)) for kernel in kernels]
-    if device.plan_files is not None:
-        device.plan_files.write_later(name, pickle.dumps(contents, pickle.HIGHEST_PROTOCOL))
+    names = [(kernel, digest(kernel)) for kernel in kernels]
+    return pickle.dumps((nodes, plan, parts, names), pickle.HIGHEST_PROTOCOL)
 
 
 def _name(entries: Sequence[Entry], wanted: list[int], donatable: list[int], device: Device) -> str | None:
