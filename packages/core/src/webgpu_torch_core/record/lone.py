@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 #: so many results in a row, each asked for alone, before the next kernel runs at once
 LONE_AFTER = 4
-#: which of two operands are one
-_ONE_TWICE, _TWO = (0, 0), (0, 1)
+#: which of one or two operands are one
+_ONE, _ONE_TWICE, _TWO = (0,), (0, 0), (0, 1)
 _UNKNOWN: Any = object()
 
 
@@ -63,10 +63,15 @@ def run_at_once(
             return None
         buffers.append(buffer)
     # Which operands are one; the usual patterns are there already.
-    if len(buffers) == 2:
-        same = _ONE_TWICE if buffers[0] is buffers[1] else _TWO
+    given = buffers
+    if len(buffers) == 1:
+        same = _ONE
+    elif len(buffers) == 2:
+        same = _TWO
+        if buffers[0] is buffers[1]:
+            same, given = _ONE_TWICE, buffers[:1]
     else:
-        same = tuple(map(buffers.index, buffers))
+        same, given = tuple(map(buffers.index, buffers)), list(dict.fromkeys(buffers))
     key, lone = (id(kernel), same), engine.lone
     with engine.lock:
         try:
@@ -76,7 +81,7 @@ def run_at_once(
             if found is None:
                 recorder.lone = 0
                 return None
-            made = found.launch(buffers if same is _TWO else list(dict.fromkeys(buffers)), parameters)
+            made = found.launch(given, parameters)
         except Exception:
             return None
         statistics = engine.statistics
