@@ -39,6 +39,14 @@ _QWEN3_4B = {
     "num_hidden_layers": 36,
     "num_attention_heads": 32,
 }
+_QWEN3_14B = {
+    **_QWEN3,
+    "hidden_size": 5120,
+    "intermediate_size": 17408,
+    "num_hidden_layers": 40,
+    "num_attention_heads": 40,
+    "tie_word_embeddings": False,
+}
 _LLAMA = {
     "vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
     "num_key_value_heads": 8, "head_dim": 64, "tie_word_embeddings": True, "rope_parameters": {"rope_theta": 5e5},
@@ -69,6 +77,8 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str, str | None, str]] = {
     "qwen3-bf16": ("decoder_families", "Qwen3ForCausalLM", _QWEN3, "bfloat16", None, "decode"),
     "qwen3-4b-f16": ("decoder_families", "Qwen3ForCausalLM", _QWEN3_4B, "float16", None, "decode"),
     "qwen3-4b-int4": ("decoder_families", "Qwen3ForCausalLM", _QWEN3_4B, "float16", "int4", "decode"),
+    "qwen3-14b-f16": ("decoder_families", "Qwen3ForCausalLM", _QWEN3_14B, "float16", None, "decode"),
+    "qwen3-14b-int4": ("decoder_families", "Qwen3ForCausalLM", _QWEN3_14B, "float16", "int4", "decode"),
     "llama-f16": ("decoder_families", "LlamaForCausalLM", _LLAMA, "float16", None, "decode"),
     "llama-int8": ("decoder_families", "LlamaForCausalLM", _LLAMA, "float16", "int8", "decode"),
     "llama-int4": ("decoder_families", "LlamaForCausalLM", _LLAMA, "float16", "int4", "decode"),
@@ -90,7 +100,12 @@ TINY = {
     "decoder_layers": 2,
 }
 #: the case with whose results on PyTorch's side another one's are compared, where it is not its own
-COMPARED = {"llama-int8": "llama-f16", "llama-int4": "llama-f16", "qwen3-4b-int4": "qwen3-4b-f16"}
+COMPARED = {
+    "llama-int8": "llama-f16",
+    "llama-int4": "llama-f16",
+    "qwen3-4b-int4": "qwen3-4b-f16",
+    "qwen3-14b-int4": "qwen3-14b-f16",
+}
 #: seconds that a device works before its times are taken
 WARMING = 1.0
 #: deviation of drawn weights
@@ -277,7 +292,7 @@ def run_side(side: Side, name: str, folder: Path, tiny: bool) -> dict[str, float
             found = decoded(side, model, 1024 if name.startswith("qwen3") else 512)
             found["megabytes"] = sum(each.nbytes for each in (*model.parameters(), *model.buffers())) / 1e6
         else:
-            call = call_of(side, model, what)
+            call = call_of(side, model.eval(), what)
             output = call()
             found["seconds"], found["host"] = side.seconds(call)
         results = folder / f"{COMPARED.get(name, name)}.pt"

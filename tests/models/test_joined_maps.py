@@ -14,7 +14,8 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.operations.contraction.encoded_weights import encode_weight
 from webgpu_torch_models.joined import lay_side_by_side, products
 from webgpu_torch_models.linear import EncodedLinear, group_of
-from webgpu_torch_nn import Linear, Module
+from webgpu_torch_models.vit import ViTConfig, ViTModel
+from webgpu_torch_nn import Linear, Module, Parameter
 
 KINDS = ("float32", "float16", "bfloat16", "uint4", "int8")
 #: those that take float32
@@ -111,6 +112,39 @@ def test_runs_of_one_kind_lie_together(kinds: str, together: int) -> None:
     lay_side_by_side(maps)
     pieces = [next(iter(each.state_dict().values())).untyped_storage().data_ptr() for each in maps]
     assert sum(pieces.count(each) > 1 for each in set(pieces)) == together
-    biased = [Linear(4, 2), Linear(4, 2, bias=False)]
-    lay_side_by_side(biased)
-    assert len({each.weight.untyped_storage().data_ptr() for each in biased}) == 2
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.booleans(), min_size=2, max_size=4), st.sampled_from(["float32", "uint4"]), st.data())
+def test_maps_without_bias_lie_beside_those_with(biases: list[bool], kind: str, data: st.DataObject) -> None:
+    """Where some have none, zeros lie in its place, as long as nothing else may."""
+    maps = [made(kind, 32, 4 * (number + 1), bias, "cpu") for number, bias in enumerate(biases)]
+    x = torch.randn(3, 32)
+    each = [[one] for one in maps]
+    with torch.no_grad():
+        lay_side_by_side(maps)
+        found = products(x, *each)
+        for one, other in zip(found, apart(x, each), strict=True):
+            assert_close(one, other)
+        assert len({one.untyped_storage().data_ptr() for one in found}) == 1
+        # A bias that changes, that lies elsewhere, or that there was none of, counts.
+        changed = data.draw(st.sampled_from(maps))
+        value = torch.randn(len(apart(x, [[changed]])[0][0]))
+        if changed.bias is not None and data.draw(st.booleans()):
+            changed.bias.copy_(value)
+        elif isinstance(changed, Linear):
+            changed.bias = Parameter(value)
+        else:
+            changed.bias = value
+        for one, other in zip(products(x, *each), apart(x, each), strict=True):
+            assert_close(one, other)
+
+
+@pytest.mark.parametrize("device", ["cpu", "webgpu"])
+def test_evaluated_models_on_accelerators_are_joined(device: str) -> None:
+    config = ViTConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8, image_size=16)
+    with torch.device(device):
+        model = ViTModel(config).eval()
+    attention = model.encoder.layer[0].attention.attention
+    places = {getattr(attention, name).weight.untyped_storage().data_ptr() for name in attention.joined_maps}
+    assert len(places) == (1 if device == "webgpu" else 3)

@@ -15,6 +15,7 @@ from webgpu_torch_nn import Dropout, Embedding, LayerNorm, Linear, Module, Modul
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.config import ClassifierConfig
+from webgpu_torch_models.joined import products
 from webgpu_torch_models.language import activation, attend, check_heads
 from webgpu_torch_models.output import EncoderOutput
 from webgpu_torch_models.pretrained import PreTrainedModel
@@ -90,6 +91,8 @@ class BertEmbeddings(Module):
 class BertSelfAttention(Module):
     """Attention in both directions."""
 
+    joined_maps: ClassVar[tuple[str, ...]] = ("query", "key", "value")
+
     def __init__(self, config: BertConfig) -> None:
         super().__init__()
         self.heads, self.dropout = config.num_attention_heads, config.attention_probs_dropout_prob
@@ -99,7 +102,7 @@ class BertSelfAttention(Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        return attend(self.query(x), self.key(x), self.value(x), self.heads, mask, dropout)
+        return attend(*products(x, (self.query,), (self.key,), (self.value,)), self.heads, mask, dropout)
 
 
 class BertOutput(Module):

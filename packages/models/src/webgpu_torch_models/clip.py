@@ -14,6 +14,7 @@ from webgpu_torch_nn import Conv2d, Embedding, LayerNorm, Linear, Module, Module
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.config import ModelConfig
+from webgpu_torch_models.joined import products
 from webgpu_torch_models.language import activation, attend, causal_mask, check_heads
 from webgpu_torch_models.output import EncoderOutput, PairOutput
 from webgpu_torch_models.pretrained import PreTrainedModel
@@ -126,6 +127,8 @@ class SiglipConfig(CLIPConfig):
 class TowerAttention(Module):
     """Self-attention with several heads."""
 
+    joined_maps: ClassVar[tuple[str, ...]] = ("q_proj", "k_proj", "v_proj")
+
     def __init__(self, config: TowerConfig) -> None:
         super().__init__()
         width = config.hidden_size
@@ -134,7 +137,7 @@ class TowerAttention(Module):
         self.q_proj, self.out_proj = Linear(width, width), Linear(width, width)
 
     def forward(self, x: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
-        parts = self.q_proj(x), self.k_proj(x), self.v_proj(x)
+        parts = products(x, (self.q_proj,), (self.k_proj,), (self.v_proj,))
         dropout = self.dropout if self.training else 0.0
         return self.out_proj(attend(*parts, self.heads, mask, dropout, is_causal and mask is None))
 

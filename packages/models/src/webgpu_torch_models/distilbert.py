@@ -11,6 +11,7 @@ from webgpu_torch_nn import Dropout, Embedding, LayerNorm, Linear, Module, Modul
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.config import ClassifierConfig
+from webgpu_torch_models.joined import products
 from webgpu_torch_models.language import activation, attend, check_heads
 from webgpu_torch_models.output import EncoderOutput
 from webgpu_torch_models.pretrained import PreTrainedModel
@@ -78,6 +79,8 @@ class Embeddings(Module):
 class SelfAttention(Module):
     """Attention in both directions."""
 
+    joined_maps: ClassVar[tuple[str, ...]] = ("q_lin", "k_lin", "v_lin")
+
     def __init__(self, config: DistilBertConfig) -> None:
         super().__init__()
         self.heads, self.dropout = config.n_heads, config.attention_dropout
@@ -88,7 +91,8 @@ class SelfAttention(Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        return self.out_lin(attend(self.q_lin(x), self.k_lin(x), self.v_lin(x), self.heads, mask, dropout))
+        parts = products(x, (self.q_lin,), (self.k_lin,), (self.v_lin,))
+        return self.out_lin(attend(*parts, self.heads, mask, dropout))
 
 
 class FeedForward(Module):

@@ -18,8 +18,11 @@ from webgpu_torch_models.linear import EncodedLinear
 _PARTS = {Linear: ("weight", "bias"), EncodedLinear: ("packed", "scales", "offsets", "bias")}
 
 
-def _parts(maps: Sequence[Module]) -> list[list[Tensor]] | None:
-    """Return the weights of maps that one product could compute, all of a kind together; None where no product could."""
+def _parts(maps: Sequence[Module]) -> list[Sequence[Tensor | None]] | None:
+    """Return the weights of maps that one product could compute, all of a kind together; None where no product could.
+
+    Biases are None for maps that have none.
+    """
     kind = type(maps[0])
     if kind not in _PARTS or any(
         type(each) is not kind or each._forward_hooks or each._forward_pre_hooks for each in maps
@@ -29,31 +32,41 @@ def _parts(maps: Sequence[Module]) -> list[list[Tensor]] | None:
         any(each.order is not None for each in maps) or len({each.encoding for each in maps}) > 1
     ):
         return None
-    result = []
+    result: list[Sequence[Tensor | None]] = []
     for name in _PARTS[kind]:
         found = [getattr(each, name) for each in maps]
         given = [each for each in found if each is not None]
-        if given and (len(given) < len(maps) or len({(each.shape[1:], each.dtype, each.device) for each in given}) > 1):
+        if given and (
+            (len(given) < len(maps) and name != "bias")
+            or len({(each.shape[1:], each.dtype, each.device) for each in given}) > 1
+        ):
             return None
-        result.append(given)
+        result.append(found)
     return result
 
 
-def _whole(parts: Sequence[Tensor]) -> Tensor | None:
-    """Return tensors as the one that they are neighbouring rows of; None where they are not."""
-    first = parts[0]
-    place, memory = first.storage_offset(), first.untyped_storage().data_ptr()
-    for each in parts:
-        is_here = each.storage_offset() == place and each.untyped_storage().data_ptr() == memory
-        if not is_here or not each.is_contiguous():
-            return None
-        place += each.numel()
-    return first.as_strided((sum(each.shape[0] for each in parts), *first.shape[1:]), first.stride())
+#: by the first of maps of which some have no bias: what they all add, zeros where they have none
+_biases: WeakKeyDictionary[Module, Tensor] = WeakKeyDictionary()
 
 
-def _runs(maps: Sequence[Module]) -> list[tuple[Sequence[Module], list[list[Tensor]] | None]]:
+def _whole(parts: Sequence[Tensor | None], sizes: Sequence[int], first: Module) -> Tensor | None:
+    """Return tensors as the one that they are neighbouring rows of, so many each; None where they are not."""
+    whole = _biases.get(first) if any(each is None for each in parts) else parts[0]
+    if whole is None or (whole is not parts[0] and whole.shape[0] != sum(sizes)):
+        return None
+    place, memory = whole.storage_offset(), whole.untyped_storage().data_ptr()
+    for each, size in zip(parts, sizes, strict=True):
+        if each is not None:
+            is_here = each.storage_offset() == place and each.untyped_storage().data_ptr() == memory
+            if not is_here or not each.is_contiguous():
+                return None
+        place += size * whole.stride(0)
+    return whole.as_strided((sum(sizes), *whole.shape[1:]), whole.stride())
+
+
+def _runs(maps: Sequence[Module]) -> list[tuple[Sequence[Module], list[Sequence[Tensor | None]] | None]]:
     """Return neighbouring maps together that one product could compute, as many as can be, with their parts."""
-    found: list[tuple[Sequence[Module], list[list[Tensor]] | None]] = []
+    found: list[tuple[Sequence[Module], list[Sequence[Tensor | None]] | None]] = []
     start = 0
     while start < len(maps):
         run, parts = maps[start : start + 1], _parts(maps[start : start + 1])
@@ -73,12 +86,24 @@ def lay_side_by_side(maps: Sequence[Module]) -> None:
     Parameters stay the same objects with the same values.
     """
     with torch.no_grad():
-        for _, kinds in _runs(maps):
+        for run, kinds in _runs(maps):
             for parts in kinds or ():
-                if parts and _whole(parts) is None:
-                    pieces = torch.cat([each.detach() for each in parts]).split([each.shape[0] for each in parts])
-                    for each, piece in zip(parts, pieces, strict=True):
+                given, sizes = [each for each in parts if each is not None], _sizes(run)
+                if not given or _whole(parts, sizes, run[0]) is not None:
+                    continue
+                lacking = [given[0].new_zeros(size) for size in sizes] if len(given) < len(parts) else parts
+                both = zip(parts, lacking, strict=True)
+                whole = torch.cat([other if each is None else each.detach() for each, other in both])
+                for each, piece in zip(parts, whole.split(sizes), strict=True):
+                    if each is not None:
                         each.data = piece
+                if lacking is not parts:
+                    _biases[run[0]] = whole
+
+
+def _sizes(maps: Sequence[Module]) -> list[int]:
+    """Return how many elements each of the maps gives."""
+    return [getattr(each, _PARTS[type(each)][0]).shape[0] for each in maps]
 
 
 #: what had changed when the maps of a module were last laid side by side
@@ -110,23 +135,28 @@ def products(x: Tensor, *groups: Sequence[Module]) -> tuple[Tensor, ...]:
     numbers = iter([number for number, group in enumerate(groups) for _ in group])
     for run, kinds in _runs([each for group in groups for each in group]):
         own = [next(numbers) for _ in run]
-        wholes = None if torch.is_grad_enabled() or kinds is None else _wholes(kinds)
+        wholes = None if torch.is_grad_enabled() or kinds is None else _wholes(run, kinds)
         if wholes is None or kinds is None:
             for number, each in zip(own, run, strict=True):
                 found[number].append(each(x))
             continue
         sizes = dict.fromkeys(own, 0)
-        for number, each in zip(own, kinds[0], strict=True):
-            sizes[number] += each.shape[0]
+        for number, size in zip(own, _sizes(run), strict=True):
+            sizes[number] += size
         for number, piece in zip(sizes, _product(x, run[0], wholes).split([*sizes.values()], dim=-1), strict=True):
             found[number].append(piece)
     return tuple(each[0] if len(each) == 1 else torch.cat(each, dim=-1) for each in found)
 
 
-def _wholes(kinds: Sequence[Sequence[Tensor]]) -> list[Tensor | None] | None:
+def _wholes(run: Sequence[Module], kinds: Sequence[Sequence[Tensor | None]]) -> list[Tensor | None] | None:
     """Return the parts of maps, of each kind all together, None for what they lack; None where they lie apart."""
-    found = [_whole(parts) if parts else None for parts in kinds]
-    return None if any(parts and whole is None for parts, whole in zip(kinds, found, strict=True)) else found
+    found: list[Tensor | None] = []
+    for parts in kinds:
+        lacking = all(each is None for each in parts)
+        found.append(None if lacking else _whole(parts, _sizes(run), run[0]))
+        if found[-1] is None and not lacking:
+            return None
+    return found
 
 
 def _product(x: Tensor, first: Module, wholes: Sequence[Tensor | None]) -> Tensor:

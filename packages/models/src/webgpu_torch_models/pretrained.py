@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.files.host_tensors import brief
 from webgpu_torch_core.notices import warn
-from webgpu_torch_core.record.devices import synchronize
+from webgpu_torch_core.record.devices import is_accelerator, synchronize
 from webgpu_torch_nn import Linear, Module, init
 
 if TYPE_CHECKING:
@@ -103,6 +103,13 @@ class PreTrainedModel(Module):
     def cache_sizes(self) -> tuple[int, int, int]:
         """Return how many layers have keys and values, of how many heads, and a head's elements."""
         raise NotImplementedError(f"{type(self).__name__} keeps no keys and values")
+
+    def train(self, mode: bool = True) -> Self:
+        """Set whether the model is trained; on an accelerator, maps that are not are joined: see :meth:`join_maps`."""
+        super().train(mode)
+        if not mode and is_accelerator(self.device):
+            self.join_maps()
+        return self
 
     def join_maps(self) -> None:
         """Move weights of linear maps that take the same input into one piece of memory: one product gives all of them.

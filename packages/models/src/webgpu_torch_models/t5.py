@@ -18,6 +18,7 @@ from webgpu_torch_nn import functional as F
 from webgpu_torch_models.cache import CacheStep, KeyValueCache
 from webgpu_torch_models.config import ModelConfig
 from webgpu_torch_models.decoder import RMSNorm
+from webgpu_torch_models.joined import products
 from webgpu_torch_models.language import activation, classification_loss, kept_positions
 from webgpu_torch_models.output import EncoderOutput, Seq2SeqOutput
 from webgpu_torch_models.seq2seq import Seq2SeqModel
@@ -100,6 +101,8 @@ class T5FeedForward(Module):
 class T5Attention(Module):
     """Attention whose scores are not scaled, and have a learned bias by distance."""
 
+    joined_maps: ClassVar[tuple[str, ...]] = ("q", "k", "v")
+
     def __init__(self, config: T5Config, has_bias: bool, is_decoder: bool) -> None:
         super().__init__()
         self.heads, self.dropout, self.is_decoder = config.num_heads, config.dropout_rate, is_decoder
@@ -114,7 +117,13 @@ class T5Attention(Module):
 
     def keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values of states [batch, tokens, width], each [batch, heads, tokens, head_dim]."""
-        return self._split(self.k(x)), self._split(self.v(x))
+        key, value = products(x, (self.k,), (self.v,))
+        return self._split(key), self._split(value)
+
+    def parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values of states [batch, tokens, width], each [batch, heads, tokens, head_dim]."""
+        query, key, value = products(x, (self.q,), (self.k,), (self.v,))
+        return self._split(query), self._split(key), self._split(value)
 
     def bias(self, rows: Tensor, columns: Tensor) -> Tensor:
         """Return what is added to scores, [1, heads, rows, columns], for int64 positions."""
@@ -138,9 +147,11 @@ class T5Attention(Module):
     def _split(self, x: Tensor) -> Tensor:
         return x.reshape(*x.shape[:2], self.heads, -1).transpose(1, 2)  # (B, H, T, D)
 
-    def forward(self, x: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) -> Tensor:
+    def forward(
+        self, x: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, query: Tensor | None = None
+    ) -> Tensor:
         attended = F.scaled_dot_product_attention(
-            self._split(self.q(x)),
+            self._split(self.q(x)) if query is None else query,
             key,
             value,
             attn_mask=bias,
@@ -182,10 +193,10 @@ class T5Block(Module):
     ) -> Tensor:
         own, feed = self.layer[0], self.layer[-1]
         normal = own.layer_norm(x)
-        key, value = own.inner.keys_and_values(normal)
+        query, key, value = own.inner.parts(normal)
         if cache is not None:
             key, value = cache.update(self.number, key, value)
-        x = self._bounded(x + own.dropout(own.inner(normal, key, value, bias)))
+        x = self._bounded(x + own.dropout(own.inner(normal, key, value, bias, query)))
         if context is not None:
             other = self.layer[1]
             x = self._bounded(x + other.dropout(other.inner(other.layer_norm(x), *context)))

@@ -15,6 +15,7 @@ from webgpu_torch_nn import Conv2d, Dropout, Identity, LayerNorm, Linear, Module
 from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.config import ClassifierConfig
+from webgpu_torch_models.joined import products
 from webgpu_torch_models.language import activation, attend, check_heads, classification_loss
 from webgpu_torch_models.output import EncoderOutput, LogitsOutput
 from webgpu_torch_models.pretrained import PreTrainedModel
@@ -115,15 +116,15 @@ class ViTAttention(Module):
         self.attention, self.output = Module(), Module()
         for name in ("query", "key", "value"):
             setattr(self.attention, name, Linear(width, width, bias=config.qkv_bias))
+        self.attention.joined_maps = ("query", "key", "value")
         self.output.dense = Linear(width, width)
         self.after = Dropout(config.hidden_dropout_prob)
 
     def forward(self, x: Tensor) -> Tensor:
         own = self.attention
         dropout = self.dropout if self.training else 0.0
-        return self.after(
-            self.output.dense(attend(own.query(x), own.key(x), own.value(x), self.heads, dropout=dropout))
-        )
+        parts = products(x, (own.query,), (own.key,), (own.value,))
+        return self.after(self.output.dense(attend(*parts, self.heads, dropout=dropout)))
 
 
 class ViTLayer(Module):

@@ -17,6 +17,7 @@ from webgpu_torch_nn import functional as F
 
 from webgpu_torch_models.cache import CacheStep, KeyValueCache
 from webgpu_torch_models.config import ModelConfig
+from webgpu_torch_models.joined import products
 from webgpu_torch_models.language import activation, check_heads, classification_loss, kept_positions, sinusoids
 from webgpu_torch_models.output import Seq2SeqOutput
 from webgpu_torch_models.seq2seq import Seq2SeqModel
@@ -65,6 +66,8 @@ class WhisperConfig(ModelConfig):
 class WhisperAttention(Module):
     """Attention with several heads; keys have no bias."""
 
+    joined_maps: ClassVar[tuple[str, ...]] = ("q_proj", "k_proj", "v_proj")
+
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()
         self.heads, self.dropout = heads, dropout
@@ -76,11 +79,25 @@ class WhisperAttention(Module):
 
     def keys_and_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values of states [batch, tokens, width], each [batch, heads, tokens, head_dim]."""
-        return self._split(self.k_proj(x)), self._split(self.v_proj(x))
+        key, value = products(x, (self.k_proj,), (self.v_proj,))
+        return self._split(key), self._split(value)
 
-    def forward(self, x: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, is_causal: bool = False) -> Tensor:
+    def parts(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return queries, keys and values of states [batch, tokens, width], each [batch, heads, tokens, head_dim]."""
+        query, key, value = products(x, (self.q_proj,), (self.k_proj,), (self.v_proj,))
+        return self._split(query), self._split(key), self._split(value)
+
+    def forward(
+        self,
+        x: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        is_causal: bool = False,
+        query: Tensor | None = None,
+    ) -> Tensor:
         attended = F.scaled_dot_product_attention(
-            self._split(self.q_proj(x)), key, value, attn_mask=mask, is_causal=is_causal,
+            self._split(self.q_proj(x)) if query is None else query, key, value, attn_mask=mask, is_causal=is_causal,
             dropout_p=self.dropout if self.training else 0.0,
         )  # fmt: skip
         return self.out_proj(attended.transpose(1, 2).reshape(x.shape))
@@ -108,10 +125,10 @@ class WhisperLayer(Module):
         self, x: Tensor, mask: Tensor | None = None, cache: CacheStep | None = None, context: Any = None
     ) -> Tensor:
         normal = self.self_attn_layer_norm(x)
-        key, value = self.self_attn.keys_and_values(normal)
+        query, key, value = self.self_attn.parts(normal)
         if cache is not None:
             key, value = cache.update(self.number, key, value)
-        x = x + self._drop(self.self_attn(normal, key, value, mask, self.is_decoder and mask is None))
+        x = x + self._drop(self.self_attn(normal, key, value, mask, self.is_decoder and mask is None, query))
         if context is not None:
             x = x + self._drop(self.encoder_attn(self.encoder_attn_layer_norm(x), *context, None))
         inner = self.activation(self.fc1(self.final_layer_norm(x)))

@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 #: rows that are left out together at least
 _LEAST_ROWS = 64
-#: the share of its rate that a unit reaches with one block that is left over
-_LEFT_OVER = 0.45
+#: the share of its rate that a unit reaches with one block that is left over, and in how many rounds at most one is: of more
+#: blocks some take the places of others sooner
+_LEFT_OVER, _ROUNDS = 0.5, 4
 #: sums of all threads of a unit with which it reaches its rate, and the share of it that fewer in several blocks reach
-_ENOUGH_SUMS, _FEW = 1 << 14, 0.8
-#: how much faster a split sum must be
-_MARGIN = 1.15
+_ENOUGH_SUMS, _FEW = 1 << 14, 0.9
+#: how much faster a split sum must be, and how many times as fast as memory parts of sums are written and read: caches hold them
+_MARGIN, _CACHED = 1.15, 3
 
 
 def rows_reached(size: int, block: int, own: int) -> int:
@@ -55,11 +56,12 @@ def blocks_seconds(
     splits = tile.splits
     blocks = max(-(-m // tile.m) * -(-n // tile.n) * batch * splits, 1)
     rounds = -(-blocks // facts.units)
-    lasting = rounds - 1 + 1 / _LEFT_OVER if together > 1 and rounds > 1 and rounds % together == 1 else rounds
+    is_left_over = together > 1 and 1 < rounds <= _ROUNDS and rounds % together == 1
+    lasting = rounds - 1 + 1 / _LEFT_OVER if is_left_over else rounds
     few = rounds * tile.m * tile.n * tile.slices < _ENOUGH_SUMS
     reached = alone if rounds == 1 else _FEW if few else 1.0
     busy = blocks / facts.units / lasting * reached
     seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (flops * busy)
     if splits == 1:
         return seconds
-    return _MARGIN * seconds + (2 * splits + 1) * 4 * m * n * batch / facts.bandwidth + facts.dispatch
+    return _MARGIN * seconds + (2 * splits + 1) * 4 * m * n * batch / (facts.bandwidth * _CACHED) + facts.dispatch

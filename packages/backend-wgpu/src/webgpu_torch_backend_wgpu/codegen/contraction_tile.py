@@ -103,7 +103,7 @@ TINY = Tile(32, 32, 16, 4, 4)
 #: the share of an adapter's operations per second that tiles reach with all units busy, how many steps of k pass before they
 #: do, and how many operations an element lasts that is computed, or read at a computed place
 _SHARES = {
-    LARGE: (0.77, 40, 105), NARROW: (0.63, 24, 105), FLAT: (0.65, 24, 140), FLAT_AHEAD: (0.68, 24, 135), EVEN: (0.61, 40, 140),
+    LARGE: (0.77, 40, 105), NARROW: (0.63, 24, 105), FLAT: (0.65, 24, 140), FLAT_AHEAD: (0.67, 24, 135), EVEN: (0.58, 40, 140),
     EVEN_SHARED: (0.47, 24, 140), EIGHTY: (0.58, 24, 105), FORTY: (0.48, 24, 105), SMALL: (0.45, 16, 35), LOW: (0.44, 16, 35),
     LOW_SHARED: (0.33, 16, 35), THIN: (0.4, 16, 35), TINY: (0.24, 16, 35),
 }  # fmt: skip
@@ -120,9 +120,8 @@ _MANY_SUMS, _SUMS_OF_UNIT = 64, 1 << 15
 #: sums of a thread that are few, and the shares of their rate that such threads, and deep blocks read ahead, reach where no
 #: neighbours are read at once
 _FEW_SUMS, _ONE_BY_ONE, _AHEAD_ONE_BY_ONE = 16, 0.6, 0.75
-#: elements that are left out between rows of a block, where neighbours along k go to different rows; and the share that blocks
-#: read ahead reach then
-_PAD, _AHEAD_ALONG_K = 4, 0.95
+#: elements that are left out between rows of a block, where neighbours along k go to different rows
+_PAD = 4
 #: in how many parts a sum may be split
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 #: columns of blocks from which on rows of blocks go in bands, so that the right operand's blocks stay in the cache
@@ -193,8 +192,6 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
         share *= _ONE_BY_ONE
     elif one_by_one and tile.stages > 1 and tile.k > LARGE.k:
         share *= _AHEAD_ONE_BY_ONE
-    elif tile.stages > 1 and tile.pad:
-        share *= _AHEAD_ALONG_K
     elements = computed[0] * tile.m + computed[1] * tile.n
     m, n = (number_of_elements(each) for each in (kernel.m, kernel.n))
     sums = tile.m * tile.n

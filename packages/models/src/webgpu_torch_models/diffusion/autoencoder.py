@@ -16,6 +16,7 @@ from webgpu_torch_nn import functional as F
 from webgpu_torch_models.config import ModelConfig
 from webgpu_torch_models.diffusion.blocks import Downsample, ResnetBlock, Upsample
 from webgpu_torch_models.diffusion.part import DiffusionPart
+from webgpu_torch_models.joined import products
 from webgpu_torch_models.language import attend
 
 
@@ -42,6 +43,8 @@ class AutoencoderKLConfig(ModelConfig):
 class SpatialAttention(Module):
     """Attention among an image's positions, with one head, added to it."""
 
+    joined_maps: ClassVar[tuple[str, ...]] = ("to_q", "to_k", "to_v")
+
     def __init__(self, channels: int, groups: int) -> None:
         super().__init__()
         self.group_norm = GroupNorm(groups, channels, eps=1e-6)
@@ -50,7 +53,7 @@ class SpatialAttention(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.group_norm(x).flatten(2).transpose(1, 2)  # (B, H W, C)
-        inner = self.to_out[0](attend(self.to_q(inner), self.to_k(inner), self.to_v(inner), 1))
+        inner = self.to_out[0](attend(*products(inner, (self.to_q,), (self.to_k,), (self.to_v,)), 1))
         return x + inner.transpose(1, 2).reshape(x.shape)
 
 

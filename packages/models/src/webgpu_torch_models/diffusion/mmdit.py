@@ -18,6 +18,7 @@ from webgpu_torch_models.config import ModelConfig
 from webgpu_torch_models.decoder import RMSNorm
 from webgpu_torch_models.diffusion.blocks import TimestepEmbedding
 from webgpu_torch_models.diffusion.part import DiffusionPart
+from webgpu_torch_models.joined import products
 from webgpu_torch_models.language import sinusoids
 
 Angles = tuple[Tensor, Tensor]
@@ -146,6 +147,8 @@ class JointAttention(Module):
         projects: whether there is a last map.
     """
 
+    joined_maps: ClassVar[tuple[str, ...]] = ("to_q", "to_k", "to_v", "add_q_proj", "add_k_proj", "add_v_proj")
+
     def __init__(
         self, width: int, heads: int, normed: bool, text: bool = False, writes_text: bool = False, projects: bool = True
     ) -> None:
@@ -166,7 +169,8 @@ class JointAttention(Module):
     def _parts(self, x: Tensor, is_text: bool) -> list[Tensor]:
         names = ("add_q_proj", "add_k_proj", "add_v_proj") if is_text else ("to_q", "to_k", "to_v")
         norms = ("norm_added_q", "norm_added_k") if is_text else ("norm_q", "norm_k")
-        found = [getattr(self, name)(x).reshape(*x.shape[:2], self.heads, -1).transpose(1, 2) for name in names]
+        parts = products(x, *[(getattr(self, name),) for name in names])
+        found = [each.reshape(*x.shape[:2], self.heads, -1).transpose(1, 2) for each in parts]
         if self.normed:
             found[:2] = [getattr(self, norm)(each) for norm, each in zip(norms, found, strict=False)]
         return found  # (B, H, T or P, D) each

@@ -17,6 +17,7 @@ from webgpu_torch_nn import functional as F
 from webgpu_torch_models.config import ModelConfig
 from webgpu_torch_models.diffusion.blocks import Downsample, ResnetBlock, TimestepEmbedding, Upsample
 from webgpu_torch_models.diffusion.part import DiffusionPart
+from webgpu_torch_models.joined import products
 from webgpu_torch_models.language import attend, sinusoids
 
 #: options of diffusers' U-Net that change the network and are not here, with the values that leave it as it is
@@ -91,6 +92,8 @@ class UNet2DConditionConfig(ModelConfig):
 class CrossAttention(Module):
     """Attention to other tokens, or to the own."""
 
+    joined_maps: ClassVar[tuple[str, ...]] = ("to_q", "to_k", "to_v")
+
     def __init__(self, width: int, other: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -99,7 +102,12 @@ class CrossAttention(Module):
         self.to_out = ModuleList([Linear(width, width), Identity()])
 
     def forward(self, x: Tensor, other: Tensor, mask: Tensor | None = None) -> Tensor:
-        return self.to_out[0](attend(self.to_q(x), self.to_k(other), self.to_v(other), self.heads, mask))
+        to_key, to_value = (self.to_k,), (self.to_v,)
+        if other is x:
+            parts = products(x, (self.to_q,), to_key, to_value)
+        else:
+            parts = self.to_q(x), *products(other, to_key, to_value)
+        return self.to_out[0](attend(*parts, self.heads, mask))
 
 
 class GatedGELU(Module):
