@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.operations.contraction.encoded_weights import encoded_linear
-from webgpu_torch_core.record.changes import structure
+from webgpu_torch_core.record.changes import structure, watched
 from webgpu_torch_nn import Linear, Module
 from webgpu_torch_nn import functional as F
 
@@ -49,19 +50,34 @@ def _parts(maps: Sequence[Module]) -> list[Sequence[Tensor | None]] | None:
 _biases: WeakKeyDictionary[Module, Tensor] = WeakKeyDictionary()
 
 
-def _whole(parts: Sequence[Tensor | None], sizes: Sequence[int], first: Module) -> Tensor | None:
-    """Return tensors as the one that they are neighbouring rows of, so many each; None where they are not."""
-    whole = _biases.get(first) if any(each is None for each in parts) else parts[0]
-    if whole is None or (whole is not parts[0] and whole.shape[0] != sum(sizes)):
+class _Whole(NamedTuple):
+    """What neighbouring tensors are rows of: one of them, and the shape, strides and place in its memory of all together."""
+
+    part: Tensor
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    place: int
+
+    def tensor(self) -> Tensor:
+        """Return all of it."""
+        return self.part.as_strided(self.shape, self.strides, self.place)
+
+
+def _whole(parts: Sequence[Tensor | None], sizes: Sequence[int], first: Module) -> _Whole | None:
+    """Return what tensors are neighbouring rows of, so many each; None where they are not, or all are None."""
+    given = [each for each in parts if each is not None]
+    whole = given[0] if len(given) == len(parts) else _biases.get(first)
+    if not given or whole is None or (whole is not given[0] and whole.shape[0] != sum(sizes)):
         return None
-    place, memory = whole.storage_offset(), whole.untyped_storage().data_ptr()
+    start, memory = whole.storage_offset(), whole.untyped_storage().data_ptr()
+    place = start
     for each, size in zip(parts, sizes, strict=True):
         if each is not None:
             is_here = each.storage_offset() == place and each.untyped_storage().data_ptr() == memory
             if not is_here or not each.is_contiguous():
                 return None
         place += size * whole.stride(0)
-    return whole.as_strided((sum(sizes), *whole.shape[1:]), whole.stride())
+    return _Whole(given[0], (sum(sizes), *whole.shape[1:]), whole.stride(), start)
 
 
 def _runs(maps: Sequence[Module]) -> list[tuple[Sequence[Module], list[Sequence[Tensor | None]] | None]]:
@@ -121,6 +137,19 @@ def join_maps(model: Module) -> None:
     _joined_at[model] = structure.version
 
 
+class _Run(NamedTuple):
+    """Neighbouring maps: to which groups what they give belongs, how much of it to each, and their weights where these lie together."""
+
+    maps: Sequence[Module]
+    groups: list[int]
+    sizes: list[int]
+    wholes: list[_Whole | None] | None
+
+
+#: by the first of some maps: what had changed when they were last looked at, in which groups they were, and their runs
+_known: WeakKeyDictionary[Module, tuple[int, tuple[Sequence[Module], ...], list[_Run]]] = WeakKeyDictionary()
+
+
 def products(x: Tensor, *groups: Sequence[Module]) -> tuple[Tensor, ...]:
     """Return what linear maps give of ``x``, side by side for each group: one product where weights lie side by side.
 
@@ -131,41 +160,58 @@ def products(x: Tensor, *groups: Sequence[Module]) -> tuple[Tensor, ...]:
     Returns:
         for each group, [..., the sum of what its maps give].
     """
+    if torch.is_grad_enabled():
+        return tuple(_beside([each(x) for each in group]) for group in groups)
+    known = _known.get(groups[0][0])
+    if known is None or known[0] != structure.version or known[1] != groups:
+        known = structure.version, groups, _found_runs(groups)
+        _known[groups[0][0]] = known
     found: list[list[Tensor]] = [[] for _ in groups]
+    for maps, numbers, sizes, wholes in known[2]:
+        pieces = [each(x) for each in maps] if wholes is None else _product(x, maps[0], wholes).split(sizes, dim=-1)
+        for number, piece in zip(numbers, pieces, strict=True):
+            found[number].append(piece)
+    return tuple(map(_beside, found))
+
+
+def _beside(parts: Sequence[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)
+
+
+def _found_runs(groups: Sequence[Sequence[Module]]) -> list[_Run]:
+    """Return the runs of the maps of groups; what moves their weights is noticed from now on."""
     numbers = iter([number for number, group in enumerate(groups) for _ in group])
-    for run, kinds in _runs([each for group in groups for each in group]):
-        own = [next(numbers) for _ in run]
-        wholes = None if torch.is_grad_enabled() or kinds is None else _wholes(run, kinds)
-        if wholes is None or kinds is None:
-            for number, each in zip(own, run, strict=True):
-                found[number].append(each(x))
+    found = []
+    for maps, kinds in _runs([each for group in groups for each in group]):
+        own = [next(numbers) for _ in maps]
+        wholes = None if kinds is None else _wholes(maps, kinds)
+        watched.update(id(each) for parts in kinds or () for each in parts if each is not None)
+        if wholes is None:
+            found.append(_Run(maps, own, [], None))
             continue
         sizes = dict.fromkeys(own, 0)
-        for number, size in zip(own, _sizes(run), strict=True):
+        for number, size in zip(own, _sizes(maps), strict=True):
             sizes[number] += size
-        for number, piece in zip(sizes, _product(x, run[0], wholes).split([*sizes.values()], dim=-1), strict=True):
-            found[number].append(piece)
-    return tuple(each[0] if len(each) == 1 else torch.cat(each, dim=-1) for each in found)
-
-
-def _wholes(run: Sequence[Module], kinds: Sequence[Sequence[Tensor | None]]) -> list[Tensor | None] | None:
-    """Return the parts of maps, of each kind all together, None for what they lack; None where they lie apart."""
-    found: list[Tensor | None] = []
-    for parts in kinds:
-        lacking = all(each is None for each in parts)
-        found.append(None if lacking else _whole(parts, _sizes(run), run[0]))
-        if found[-1] is None and not lacking:
-            return None
+        found.append(_Run(maps, list(sizes), list(sizes.values()), wholes))
     return found
 
 
-def _product(x: Tensor, first: Module, wholes: Sequence[Tensor | None]) -> Tensor:
+def _wholes(run: Sequence[Module], kinds: Sequence[Sequence[Tensor | None]]) -> list[_Whole | None] | None:
+    """Return the parts of maps, of each kind all together, None for what they lack; None where they lie apart."""
+    found = [_whole(parts, _sizes(run), run[0]) for parts in kinds]
+    apart = (
+        whole is None and any(each is not None for each in parts) for parts, whole in zip(kinds, found, strict=True)
+    )
+    return None if any(apart) else found
+
+
+def _product(x: Tensor, first: Module, wholes: Sequence[_Whole | None]) -> Tensor:
     """Return what maps that lie side by side give, the first of which is given."""
-    weight = wholes[0]
+    weight, *others = [None if each is None else each.tensor() for each in wholes]
     assert weight is not None
     if not isinstance(first, EncodedLinear):
-        return F.linear(x, weight, wholes[1])
-    _, scales, offsets, bias = wholes
+        return F.linear(x, weight, others[0])
+    scales, offsets, bias = others
     assert scales is not None
     result = encoded_linear(x, weight, scales, first.encoding, offsets)
     return result if bias is None else result + bias
