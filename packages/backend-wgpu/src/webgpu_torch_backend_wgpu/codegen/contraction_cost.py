@@ -22,8 +22,8 @@ _LEAST_ROWS = 64
 _LEFT_OVER, _ROUNDS = 0.5, 4
 #: sums of all threads of a unit with which it reaches its rate, and the share of it that fewer in several blocks reach
 _ENOUGH_SUMS, _FEW = 1 << 14, 0.9
-#: how much faster a split sum must be, and how many times as fast as memory parts of sums are written and read: caches hold them
-_MARGIN, _CACHED = 1.15, 3
+#: how much faster a split sum must be
+_MARGIN = 1.15
 
 
 def rows_reached(size: int, block: int, own: int) -> int:
@@ -64,4 +64,4 @@ def blocks_seconds(
     seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (flops * busy)
     if splits == 1:
         return seconds
-    return _MARGIN * seconds + (2 * splits + 1) * 4 * m * n * batch / (facts.bandwidth * _CACHED) + facts.dispatch
+    return _MARGIN * seconds + (2 * splits + 1) * 4 * m * n * batch / facts.bandwidth + facts.dispatch

@@ -103,14 +103,15 @@ TINY = Tile(32, 32, 16, 4, 4)
 #: the share of an adapter's operations per second that tiles reach with all units busy, how many steps of k pass before they
 #: do, and how many operations an element lasts that is computed, or read at a computed place
 _SHARES = {
-    LARGE: (0.77, 40, 105), NARROW: (0.63, 24, 105), FLAT: (0.65, 24, 140), FLAT_AHEAD: (0.67, 24, 135), EVEN: (0.58, 40, 140),
-    EVEN_SHARED: (0.47, 24, 140), EIGHTY: (0.58, 24, 105), FORTY: (0.48, 24, 105), SMALL: (0.45, 16, 35), LOW: (0.44, 16, 35),
+    LARGE: (0.77, 40, 105), NARROW: (0.63, 24, 105), FLAT: (0.65, 24, 140), FLAT_AHEAD: (0.72, 170, 135), EVEN: (0.58, 40, 140),
+    EVEN_SHARED: (0.47, 24, 140), EIGHTY: (0.58, 24, 105), FORTY: (0.46, 24, 105), SMALL: (0.45, 16, 35), LOW: (0.44, 16, 35),
     LOW_SHARED: (0.33, 16, 35), THIN: (0.4, 16, 35), TINY: (0.24, 16, 35),
 }  # fmt: skip
 _BY_BLOCK = {(each.block, each.stages, each.slices): found for each, found in _SHARES.items()}
 #: the share of its rate that a unit reaches with one block, and where each thread has many sums that are not split or threads
-#: share these, if enough threads hide each other's waiting and if not; with more blocks it reaches all of it
-_ALONE, _ALONE_WITH_MANY, _ALONE_WITH_FEW_THREADS = 0.6, 0.83, 0.5
+#: share these, if enough threads hide each other's waiting, if deep blocks are read ahead, too, and if neither; with more blocks
+#: it reaches all of it
+_ALONE, _ALONE_WITH_MANY, _ALONE_AHEAD, _ALONE_WITH_FEW_THREADS = 0.6, 0.83, 0.95, 0.5
 #: threads that hide each other's waiting, and that a unit runs at once: of more than a multiple of these some wait for others
 _ENOUGH_THREADS = 128
 #: by which power of the share of a thread's sums that are computed the rate falls: what it reads is of use for fewer
@@ -186,11 +187,11 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
     """
     share, lead, computing = _BY_BLOCK[tile.block, tile.stages, tile.slices]
     many = tile.slices > 1 or (tile.splits == 1 and tile.rows * tile.columns >= _MANY_SUMS)
-    together = max(_SUMS_OF_UNIT // (tile.m * tile.n), 1)
+    together, is_ahead = max(_SUMS_OF_UNIT // (tile.m * tile.n), 1), tile.stages > 1 and tile.k > LARGE.k
     computed, one_by_one = sides_computed(kernel)
     if one_by_one and tile.rows * tile.columns <= _FEW_SUMS:
         share *= _ONE_BY_ONE
-    elif one_by_one and tile.stages > 1 and tile.k > LARGE.k:
+    elif one_by_one and is_ahead:
         share *= _AHEAD_ONE_BY_ONE
     elements = computed[0] * tile.m + computed[1] * tile.n
     m, n = (number_of_elements(each) for each in (kernel.m, kernel.n))
@@ -200,7 +201,11 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
     rate = facts.flops * 2 * sums / work
     waiting = _ALONE_WITH_FEW_THREADS
     if tile.threads >= _ENOUGH_THREADS:
-        waiting = _ALONE_WITH_MANY * tile.threads / (-(-tile.threads // _ENOUGH_THREADS) * _ENOUGH_THREADS)
+        waiting = (
+            (_ALONE_AHEAD if is_ahead else _ALONE_WITH_MANY)
+            * tile.threads
+            / (-(-tile.threads // _ENOUGH_THREADS) * _ENOUGH_THREADS)
+        )
     return blocks_seconds(kernel, tile, facts, rate, lead, waiting if many else _ALONE, together)
 
 
