@@ -102,7 +102,8 @@ class BertSelfAttention(Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        return attend(*products(x, (self.query,), (self.key,), (self.value,)), self.heads, mask, dropout)
+        query, key, value = products(x, (self.query,), (self.key,), (self.value,))
+        return attend(query, key, value, self.heads, mask, dropout)
 
 
 class BertOutput(Module):

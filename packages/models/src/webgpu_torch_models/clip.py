@@ -137,9 +137,9 @@ class TowerAttention(Module):
         self.q_proj, self.out_proj = Linear(width, width), Linear(width, width)
 
     def forward(self, x: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
-        parts = products(x, (self.q_proj,), (self.k_proj,), (self.v_proj,))
+        query, key, value = products(x, (self.q_proj,), (self.k_proj,), (self.v_proj,))
         dropout = self.dropout if self.training else 0.0
-        return self.out_proj(attend(*parts, self.heads, mask, dropout, is_causal and mask is None))
+        return self.out_proj(attend(query, key, value, self.heads, mask, dropout, is_causal and mask is None))
 
 
 class TowerMLP(Module):

@@ -91,8 +91,8 @@ class SelfAttention(Module):
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
         dropout = self.dropout if self.training else 0.0
-        parts = products(x, (self.q_lin,), (self.k_lin,), (self.v_lin,))
-        return self.out_lin(attend(*parts, self.heads, mask, dropout))
+        query, key, value = products(x, (self.q_lin,), (self.k_lin,), (self.v_lin,))
+        return self.out_lin(attend(query, key, value, self.heads, mask, dropout))
 
 
 class FeedForward(Module):

@@ -123,8 +123,8 @@ class ViTAttention(Module):
     def forward(self, x: Tensor) -> Tensor:
         own = self.attention
         dropout = self.dropout if self.training else 0.0
-        parts = products(x, (own.query,), (own.key,), (own.value,))
-        return self.after(self.output.dense(attend(*parts, self.heads, dropout=dropout)))
+        query, key, value = products(x, (own.query,), (own.key,), (own.value,))
+        return self.after(self.output.dense(attend(query, key, value, self.heads, dropout=dropout)))
 
 
 class ViTLayer(Module):

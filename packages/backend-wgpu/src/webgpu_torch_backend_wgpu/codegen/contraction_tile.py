@@ -109,8 +109,7 @@ _SHARES = {
 }  # fmt: skip
 _BY_BLOCK = {(each.block, each.stages, each.slices): found for each, found in _SHARES.items()}
 #: the share of its rate that a unit reaches with one block, and where each thread has many sums that are not split or threads
-#: share these, if enough threads hide each other's waiting, if deep blocks are read ahead, too, and if neither; with more blocks
-#: it reaches all of it
+#: share these: if enough threads hide each other's waiting, with deep blocks read ahead, and if not; with more it reaches all
 _ALONE, _ALONE_WITH_MANY, _ALONE_AHEAD, _ALONE_WITH_FEW_THREADS = 0.6, 0.83, 0.95, 0.5
 #: threads that hide each other's waiting, and that a unit runs at once: of more than a multiple of these some wait for others
 _ENOUGH_THREADS = 128

@@ -53,7 +53,8 @@ class SpatialAttention(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         inner = self.group_norm(x).flatten(2).transpose(1, 2)  # (B, H W, C)
-        inner = self.to_out[0](attend(*products(inner, (self.to_q,), (self.to_k,), (self.to_v,)), 1))
+        query, key, value = products(inner, (self.to_q,), (self.to_k,), (self.to_v,))
+        inner = self.to_out[0](attend(query, key, value, 1))
         return x + inner.transpose(1, 2).reshape(x.shape)
 
 

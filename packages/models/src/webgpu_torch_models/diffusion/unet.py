@@ -102,12 +102,11 @@ class CrossAttention(Module):
         self.to_out = ModuleList([Linear(width, width), Identity()])
 
     def forward(self, x: Tensor, other: Tensor, mask: Tensor | None = None) -> Tensor:
-        to_key, to_value = (self.to_k,), (self.to_v,)
         if other is x:
-            parts = products(x, (self.to_q,), to_key, to_value)
+            query, key, value = products(x, (self.to_q,), (self.to_k,), (self.to_v,))
         else:
-            parts = self.to_q(x), *products(other, to_key, to_value)
-        return self.to_out[0](attend(*parts, self.heads, mask))
+            query, (key, value) = self.to_q(x), products(other, (self.to_k,), (self.to_v,))
+        return self.to_out[0](attend(query, key, value, self.heads, mask))
 
 
 class GatedGELU(Module):
