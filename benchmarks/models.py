@@ -203,8 +203,12 @@ def network(side: Side, module: str, kind: str, options: dict[str, Any], dtype: 
     }
     torch = side.torch
     torch.manual_seed(0)
+    usual = torch.get_default_dtype()
+    # The largest would not find place twice.
+    torch.set_default_dtype(getattr(torch, dtype))
     with torch.device(side.device):
         model = model_class(model_class.config_class.from_dict(options)).eval()
+    torch.set_default_dtype(usual)
     for key, parameter in model.named_parameters():
         if parameter.ndim > 1 or key.endswith("bias"):
             parameter.detach().copy_(drawn(torch, parameter, key))
