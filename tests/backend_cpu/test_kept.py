@@ -9,7 +9,10 @@ import traceback
 from pathlib import Path
 
 import pytest
-from webgpu_torch_backend_cpu import compiler, kept, printed
+from webgpu_torch_backend_cpu import compiler, printed
+from webgpu_torch_backend_cpu.kept import files
+from webgpu_torch_core.files import kept
+from webgpu_torch_core.files.kept import KeptFiles
 from webgpu_torch_core.ir.dtypes import float32, int32
 from webgpu_torch_core.ir.expression import constant, load
 from webgpu_torch_core.ir.kernels import Operand, Output, Pointwise, Store
@@ -18,7 +21,8 @@ from webgpu_torch_core.ir.kernels import Operand, Output, Pointwise, Store
 @pytest.fixture(autouse=True)
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
-    monkeypatch.setattr(kept, "_later", kept._Later())
+    monkeypatch.setattr(files, "_waiting", {})
+    monkeypatch.setattr(files, "_left", kept.MOST_WRITTEN)
     return tmp_path / "cpu"
 
 
@@ -28,25 +32,25 @@ def kernel(factor: float = 2.0, kind=float32) -> Pointwise:
 
 
 def test_a_file_that_is_not_whole_does_not_count(folder: Path) -> None:
-    kept.write({"name.o": b"code"})
-    assert kept.read("name.o") == b"code"
+    files.write({"name.o": b"code"})
+    assert files.read("name.o") == b"code"
     path = folder / "name.o"
     path.write_bytes(path.read_bytes()[:-1])
-    assert kept.read("name.o") is None
+    assert files.read("name.o") is None
 
 
 def test_no_folder_is_no_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path / "file"))
-    kept.write({"name.o": b"code"})
-    assert kept.read("name.o") is None
+    files.write({"name.o": b"code"})
+    assert files.read("name.o") is None
 
 
 def test_of_too_many_files_of_a_kind_the_oldest_go(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(kept, "MOST_FILES", 8)
-    kept.write({"other.kernel": b"code"})
+    files.write({"other.kernel": b"code"})
     for number in range(9):
-        kept.write({f"{number}.o": b"code"})
+        files.write({f"{number}.o": b"code"})
         if number < 8:
             os.utime(folder / f"{number}.o", (number, number))
     assert sorted(each.name for each in folder.iterdir()) == [
@@ -57,10 +61,10 @@ def test_of_too_many_files_of_a_kind_the_oldest_go(monkeypatch: pytest.MonkeyPat
 
 def test_a_process_writes_so_many_files(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     monkeypatch.setattr(kept, "MOST_WRITTEN", 2)
-    later = kept._Later()
+    own = KeptFiles("cpu")
     for number in range(4):
-        later.add(f"{number}.kernel", lambda: b"code")
-    later.write()
+        own.write_later(f"{number}.kernel", lambda: b"code")
+    own.write_waiting()
     assert sorted(each.name for each in folder.iterdir()) == ["0.kernel", "1.kernel"]
 
 
@@ -78,7 +82,7 @@ def test_a_kernel_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     original = compiler._print
     monkeypatch.setattr(compiler, "_print", lambda kernel: asked.append(kernel) or original(kernel))
     first = compiler.compile_kernel(kernel())
-    kept._later.write()
+    files.write_waiting()
     again = compiler.compile_kernel(kernel())
     compiler.compile_kernel(kernel(4.0))
     assert asked == [kernel(), kernel(4.0)]
@@ -94,7 +98,7 @@ def test_a_kernel_is_printed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_printer_prints_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     name = printed.digest(kernel())
     compiler.compile_kernel(kernel())
-    kept._later.write()
+    files.write_waiting()
     assert printed.known(name) is not None
     monkeypatch.setattr(printed, "_version", lambda: "another")
     assert printed.known(name) is None

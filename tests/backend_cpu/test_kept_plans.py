@@ -6,12 +6,14 @@ import os
 import pickle
 import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import webgpu_torch_core as torch
-from webgpu_torch_backend_cpu import kept
+from webgpu_torch_backend_cpu.kept import files as kept_files
+from webgpu_torch_core.files import kept
 from webgpu_torch_core.record import plans
 from webgpu_torch_core.record.devices import engine_for
 from webgpu_torch_core.record.engine import Engine
@@ -25,7 +27,8 @@ LAYERS = plans.LEAST_ENTRIES
 def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Scheduled]]:
     """The plans that the scheduler makes."""
     monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
-    monkeypatch.setattr(kept, "_later", kept._Later())
+    monkeypatch.setattr(kept_files, "_waiting", {})
+    monkeypatch.setattr(kept_files, "_left", kept.MOST_WRITTEN)
     original, found = plans.schedule, []
 
     def schedule(*args):
@@ -48,7 +51,7 @@ def network(layers: int = LAYERS, sink: float = 1.5) -> torch.Tensor:
 
 def forgotten() -> None:
     """Be as a process that begins, but for the files."""
-    kept._later.write()
+    kept_files.write_waiting()
     ENGINE.plans.clear()
 
 
@@ -97,7 +100,7 @@ def test_a_long_expression_is_written_without_going_deep(tmp_path: Path) -> None
     result, limit = x.tolist(), sys.getrecursionlimit()
     forgotten()
     (file,) = files(tmp_path)
-    nodes, *_ = pickle.loads(file.read_bytes()[32:])
+    nodes, *_ = pickle.loads(zlib.decompress(file.read_bytes()[32:]))
     assert max(node.size for node in nodes) > 100
     x = torch.arange(6.0, device="cpu")
     for _ in range(110):
@@ -116,6 +119,7 @@ def test_another_scheduler_plans_anew(made: list[Scheduled], monkeypatch: pytest
 
 PROGRAM = """
 import webgpu_torch_core as torch
+from webgpu_torch_core.files import kept
 from webgpu_torch_core.record import plans
 count, original = [], plans.schedule
 plans.schedule = lambda recorded, *args: count.append(len(recorded)) or original(recorded, *args)

@@ -27,6 +27,14 @@ def _missing() -> str:
         return f"{type(error).__name__}: {error}"
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep plans out of files: tests change what they are made by."""
+    device = sys.modules.get("webgpu_torch_backend_wgpu.device")
+    if device is not None:
+        monkeypatch.setattr(device.WgpuDevice, "plan_files", None)
+
+
 @pytest.fixture(scope="session")
 def webgpu() -> None:
     """Skip where there is no WebGPU adapter; fail instead where ``WEBGPU_TORCH_REQUIRE_WGPU=1``."""

@@ -18,9 +18,10 @@ from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.record.runs import Run, picker
 
-from . import kept, random, threads
+from . import random, threads
 from .compiler import may_have_written, source_of
 from .jit.adaptive import compiled, description
+from .kept import files
 from .pool import Pool
 from .printer import TYPES
 
@@ -63,7 +64,7 @@ class CpuDevice(Device):
     # NumPy binds nothing, but a kernel over very many arrays neither stays in cache nor is quick to schedule.
     maximum_bindings = 32
     runs_single = True
-    plan_files = kept
+    plan_files = files
 
     def __init__(self) -> None:
         self.allocated = 0

@@ -14,7 +14,7 @@ import numpy as np
 from webgpu_torch_core import ir
 from webgpu_torch_core.ir.digests import digest, version_of
 
-from . import kept
+from .kept import files
 
 
 class Printed(NamedTuple):
@@ -28,7 +28,7 @@ class Printed(NamedTuple):
 def known(name: str) -> Printed | None:
     """Return what an earlier process printed of the kernel with a digest, None where none did."""
     file = _file(name)
-    data = kept.read(file) if file else None
+    data = files.read(file) if file else None
     if data is None:
         return None
     source, code, constants = pickle.loads(data)
@@ -39,7 +39,7 @@ def keep(name: str, printed: Printed) -> None:
     """Keep what was printed of the kernel with a digest for later processes."""
     file = _file(name)
     if file:
-        kept.write_later(file, lambda: pickle.dumps((printed.source, marshal.dumps(printed.code), printed.constants)))
+        files.write_later(file, lambda: pickle.dumps((printed.source, marshal.dumps(printed.code), printed.constants)))
 
 
 def _file(name: str) -> str | None:

@@ -7,16 +7,17 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from webgpu_torch_core.backend.interface import CannotWaitError, Device, DeviceLostError, Plan, Step
 from webgpu_torch_core.config import DEBUG
+from webgpu_torch_core.files.kept import KeptFiles
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64, uint64
 from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel, PreparedContraction
 from webgpu_torch_core.record.runs import Run
 
-from . import config
+from . import codegen, config
 from .codegen.preparing import preparing_pays
 from .codegen.steps import step_length
 from .codegen.types import element_type
@@ -29,7 +30,7 @@ from .memory import Pool
 from .modules import Compiled, Compiler, Pipeline, text_of
 from .profiling import Profiler
 from .program import REPORT_WORDS, Program, part_bytes
-from .replay import REPORT_BYTES, AnyBuffer, Prepared, Ready, Recording, Replayer, pack_parameters, prepare
+from .replay import REPORT_BYTES, AnyBuffer, Held, Prepared, Ready, Recording, Replayer, pack_parameters, prepare
 
 #: how often a plan has run again, in however few rounds, before its kernels get text of their own instead of sharing
 #: pipelines with kernels of other sizes
@@ -42,15 +43,6 @@ LATER_BYTES = 1 << 16
 _NO_REPORTS = bytes(REPORT_BYTES)
 #: a buffer's handle, an offset, and where the bytes go
 Part = tuple[int, int, memoryview]
-
-
-class Held(NamedTuple):
-    """A submit that goes to the GPU together with the copy of what it computes, and what it needs until then."""
-
-    handle: int
-    prepared: Prepared
-    recording: Recording
-    buffers: list[AnyBuffer]
 
 
 class WgpuDevice(Device):
@@ -66,12 +58,15 @@ class WgpuDevice(Device):
     forms = frozenset((*FORMS, Attention, PreparedContraction))
     # In statements: drivers were seen to take about a millisecond for each of so many, and more for each of more.
     kernel_length = 160
+    plan_files = KeptFiles("webgpu")
+    plan_modules = (codegen,)
 
     def __init__(self, gpu: Gpu, adapter: Adapter, facts: Facts, index: int) -> None:
         self.name = f"webgpu:{index}"
         self.gpu = gpu
         self.adapter = adapter
         self.capabilities = capabilities(adapter, gpu, facts)
+        self.plan_facts = repr(self.capabilities)
         self.maximum_bindings = maximum_bindings(self.capabilities)
         # Reports take a binding; scatters need up to four others.
         self.reports = self.capabilities.storage_buffers >= BINDINGS_TO_REPORT
@@ -105,6 +100,13 @@ class WgpuDevice(Device):
     def seconds(self, kernel: Kernel) -> float:
         # Software computes on the cores that record.
         return 0.0 if self.capabilities.software else self.compiler.seconds(kernel)
+
+    def programs(self, kernels: Iterable[Kernel]) -> object:
+        return self.compiler.generated(kernels)
+
+    def take_programs(self, programs: object) -> None:
+        if isinstance(programs, dict):
+            self.compiler.take(programs)
 
     def step_length(self, step: str, kind: dtype) -> int:
         return step_length(step, element_type(kind.name, self.capabilities).scalar)

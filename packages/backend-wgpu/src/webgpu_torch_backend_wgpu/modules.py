@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.kernels import Kernel
@@ -19,6 +19,8 @@ from .settling import Beside, Key
 
 #: programs and pipelines kept; the least recently used go first
 PROGRAM_LIMIT = 4096
+#: programs kept as they were generated: a network has some dozens
+GENERATED_LIMIT = 1024
 #: the share of a dispatch below which a kernel's time is nothing: it shares a pipeline from its second size on
 SHORT = 1 / 16
 
@@ -69,8 +71,8 @@ class Compiler:
         self._families = Families()
         self._programs: Bounded[Kernel, Compiled] = Bounded(PROGRAM_LIMIT)
         self._pipelines: OrderedDict[Key, tuple[Owned, int]] = OrderedDict()
-        #: programs that somebody asked about before they are compiled
-        self._asked: Bounded[Kernel, Program] = Bounded(PROGRAM_LIMIT)
+        #: programs as they were generated, for who asks about them before they are compiled, and for files
+        self._generated_lately: Bounded[Kernel, Program] = Bounded(GENERATED_LIMIT)
         self._lock = threading.RLock()
         #: compiles what nobody waits for
         self.beside = Beside(self)
@@ -139,13 +141,29 @@ class Compiler:
             if have is not None:
                 return have.program.seconds
             try:
-                program = self._asked[kernel] = self.generate(kernel, self.capabilities)
+                return self._made(kernel).seconds
             except (NotImplementedError, KernelError):
                 return 0.0
-            return program.seconds
+
+    def generated(self, kernels: Iterable[Kernel]) -> dict[Kernel, Program]:
+        """Return the programs that were lately generated, of those among some kernels."""
+        with self._lock:
+            return {kernel: self._generated_lately[kernel] for kernel in kernels if kernel in self._generated_lately}
+
+    def take(self, programs: Mapping[Kernel, Program]) -> None:
+        """Take programs that were generated before, for an adapter like this."""
+        with self._lock:
+            self._generated_lately.update(programs)
+
+    def _made(self, kernel: Kernel) -> Program:
+        """Return a kernel's program, as it is generated for its sizes."""
+        found = self._generated_lately.get(kernel)
+        if found is None:
+            found = self._generated_lately[kernel] = self.generate(kernel, self.capabilities)
+        return found
 
     def _generated(self, kernel: Kernel, own: bool) -> Program:
-        program = self._asked.pop(kernel, None) or self.generate(kernel, self.capabilities)
+        program = self._made(kernel)
         if self.debug >= 4:
             print(text_of(program), file=sys.stderr)
         limit = self.capabilities.workgroups_per_dimension

@@ -105,6 +105,9 @@ class Pass(Record):
         for name, value in given.items():
             object.__setattr__(self, name, value)
 
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return Pass, (*self.values(), self.pieces, None, self.skeleton, self.literals)
+
 
 class Program(Record):
     """All passes of a kernel and the sizes in bytes of the scratch buffers they share; about how many seconds they take."""
@@ -118,6 +121,9 @@ class Program(Record):
     def __init__(self, passes: tuple[Pass, ...], scratch: tuple[int, ...], seconds: float = 0.0) -> None:
         super().__init__(passes, scratch)
         object.__setattr__(self, "seconds", seconds)
+
+    def __reduce__(self) -> tuple[type, tuple[object, ...]]:
+        return Program, (*self.values(), self.seconds)
 
 
 #: words of a report: a code, and what was found, low word first (and one of padding)

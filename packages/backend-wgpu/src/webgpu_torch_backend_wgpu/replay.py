@@ -6,7 +6,7 @@ import struct
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from webgpu_torch_core.backend.interface import REPORT_SLOTS, Copy, Plan, Step
 from webgpu_torch_core.bounded import Bounded
@@ -223,6 +223,15 @@ class BindGroups:
         group = self._kept[key] = self._gpu.own(self._gpu.group(layout, entries))
         self.created += 1
         return group
+
+
+class Held(NamedTuple):
+    """A submit that goes to the GPU together with the copy of what it computes, and what it needs until then."""
+
+    handle: int
+    prepared: Prepared
+    recording: Recording
+    buffers: list[AnyBuffer]
 
 
 class Replayer:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import kept
+from ..kept import files
 from .function import DATA_OFFSET
 from .steps import Unsupported
 
@@ -64,10 +64,10 @@ class Machine:
         with self.lock:
             found = self._functions.get(name)
             if found is None:
-                code = kept.read(f"{name}.o")
+                code = files.read(f"{name}.o")
                 if code is None and compiles:
                     code = self._compile(text)
-                    kept.write({f"{name}.o": code})
+                    files.write({f"{name}.o": code})
                 if code is not None:
                     found = self._functions[name] = self._link(name, code)
             return found

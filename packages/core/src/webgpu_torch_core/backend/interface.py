@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ..ir.dtypes import STORED_DTYPES, bfloat16, dtype, float16
@@ -80,12 +81,10 @@ class CannotWaitError(RuntimeError):
 class KeptFiles(Protocol):
     """Files by their names that the next process finds."""
 
-    @staticmethod
-    def read(name: str) -> bytes | None:
+    def read(self, name: str) -> bytes | None:
         """Return what is kept under a name, None where there is no whole file."""
 
-    @staticmethod
-    def write_later(name: str, data: Callable[[], bytes]) -> None:
+    def write_later(self, name: str, data: Callable[[], bytes]) -> None:
         """Keep what a function returns under a name, without waiting for it."""
 
 
@@ -121,9 +120,11 @@ class Device(ABC):
     places: bool = False
     #: set while the host waits for a plan's results: a device that sends work off may send the copy of them along
     expects_read: bool = False
-    #: what keeps plans of long tapes for the next process, where :meth:`gains` and :meth:`step_length` are the same for all
-    #: devices of the class; None keeps none
+    #: what keeps plans of long tapes for the next process, and what :meth:`gains`, :meth:`step_length` and :meth:`programs` depend
+    #: on besides the files in the folders of some modules; None keeps none
     plan_files: KeptFiles | None = None
+    plan_facts: str = ""
+    plan_modules: tuple[ModuleType, ...] = ()
     #: why the device works no more (every method raises :class:`DeviceLostError`), None while it does
     lost: str | None = None
     #: whether opening the device again could help
@@ -232,6 +233,13 @@ class Device(ABC):
             return made
 
         return launch
+
+    def programs(self, kernels: Iterable[Kernel]) -> object:
+        """Return what the device made of kernels, to be kept with their plan: what :func:`pickle.dumps` takes."""
+        return None
+
+    def take_programs(self, programs: object) -> None:
+        """Take what an earlier process made of a plan's kernels: what :meth:`programs` returned there."""
 
     def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
         """Do what :meth:`advance` does and report as :meth:`run_timed`."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import pickle
 import sys
+import zlib
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
+from types import ModuleType
 
 from .. import backend, ir, scheduling
 from ..backend.collection import without_collection
@@ -51,8 +53,9 @@ def _known(device: Device, name: str) -> Scheduled | None:
     data = device.plan_files.read(name) if device.plan_files is not None else None
     if data is None:
         return None
-    _, plan, parts, names = pickle.loads(data)
+    _, plan, parts, names, programs = pickle.loads(zlib.decompress(data))
     remember(names)
+    device.take_programs(programs)
     return Scheduled(Plan(*plan), *parts)
 
 
@@ -61,32 +64,37 @@ def _keep(device: Device, name: str, scheduled: Scheduled) -> None:
         plan = scheduled.plan
         # What the device makes of the plan meanwhile is not among its parts.
         parts = scheduled.inputs, scheduled.outputs, scheduled.fresh, scheduled.filled
-        device.plan_files.write_later(name, partial(_written, (plan.steps, plan.externals, plan.temporaries), parts))
+        device.plan_files.write_later(
+            name, partial(_written, device, (plan.steps, plan.externals, plan.temporaries), parts)
+        )
 
 
-def _written(plan: tuple[Sequence[Step | Copy], int, Sequence[int]], parts: tuple[object, ...]) -> bytes:
+def _written(
+    device: Device, plan: tuple[Sequence[Step | Copy], int, Sequence[int]], parts: tuple[object, ...]
+) -> bytes:
     kernels = dict.fromkeys(step.kernel for step in plan[0] if not isinstance(step, Copy))
     # All nodes in order come first: what refers to them then is written without going deep.
     nodes = topological(*[root for kernel in kernels for root in kernel.expressions()])
     names = [(kernel, digest(kernel)) for kernel in kernels]
-    return pickle.dumps((nodes, plan, parts, names), pickle.HIGHEST_PROTOCOL)
+    contents = nodes, plan, parts, names, device.programs(kernels)
+    return zlib.compress(pickle.dumps(contents, pickle.HIGHEST_PROTOCOL), 1)
 
 
 def _name(entries: Sequence[Entry], wanted: list[int], donatable: list[int], device: Device) -> str | None:
     """Return the name of the file with the plan of entries; None where the scheduler has no files to tell it by."""
     kind = type(device)
-    version = _version(kind)
+    version = _version((sys.modules[kind.__module__], *device.plan_modules))
     if version is None:
         return None
-    facts = (device.maximum_bindings, device.binding_bytes, device.kernel_length, device.places)
+    facts = (device.maximum_bindings, device.binding_bytes, device.kernel_length, device.places, device.plan_facts)
     lines = [version, f"{kind.__module__}.{kind.__qualname__} {facts} {wanted} {donatable}"]
     lines += [f"{digest(kernel)} {operands} {first} {len(given)}" for kernel, operands, first, given in entries]
     return f"{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}.plan"
 
 
 @lru_cache(maxsize=16)
-def _version(kind: type[Device]) -> str | None:
-    return version_of((ir, scheduling, backend, sys.modules[kind.__module__]))
+def _version(modules: tuple[ModuleType, ...]) -> str | None:
+    return version_of((ir, scheduling, backend, *modules))
 
 
 __all__ = ["planned"]

@@ -1,0 +1,60 @@
+"""Plans of long tapes are kept with their programs: the next process neither schedules nor generates what this one did."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from webgpu_torch_backend_wgpu.program import Binding, Pass, Program, Size
+
+PROGRAM = """
+import webgpu_torch_core as torch
+from webgpu_torch_backend_wgpu.codegen import resizing
+from webgpu_torch_core.record import plans
+from webgpu_torch_core.record.devices import engine_for
+lengths, original = [], plans.schedule
+plans.schedule = lambda recorded, *args: lengths.append(len(recorded)) or original(recorded, *args)
+compiler = engine_for(torch.device("webgpu")).device.compiler
+generated, generate = [], compiler.generate
+compiler.generate = lambda kernel, *args: generated.append(kernel) or generate(kernel, *args)
+w = torch.linspace(-1, 1, 64, device="webgpu").reshape(8, 8).requires_grad_()
+x = torch.arange(40.0, device="webgpu").reshape(5, 8)
+w.sum().item(), x.sum().item()
+generated.clear()
+for number in range(25):
+    x = (x @ w).softmax(1) + x.mean(0) * number
+x.square().sum().backward()
+print(repr(w.grad.tolist()).replace(" ", ""), max(lengths, default=0), len(generated))
+"""
+
+
+@pytest.mark.usefixtures("webgpu")
+def test_the_next_process_neither_schedules_nor_generates(tmp_path: Path) -> None:
+    environment = {**os.environ, "WEBGPU_TORCH_CACHE": str(tmp_path)}
+
+    def run(seed: str) -> tuple[str, int, int]:
+        command = [sys.executable, "-c", PROGRAM]
+        done = subprocess.run(
+            command, env={**environment, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
+        )
+        result, longest, generated = done.stdout.split()
+        return result, int(longest), int(generated)
+
+    first, second = run("1"), run("2")
+    assert first[0] == second[0]
+    assert first[1] >= 64 > second[1]
+    assert first[2] > 0 == second[2]
+
+
+def test_programs_are_written_whole() -> None:
+    pieces = ("let n = ", Size(7, "u32"), ";")
+    entry = Pass("name", "let n = 7u;", (1, 2, 3), (Binding("operand", 0, False),), (7,), pieces)
+    program = pickle.loads(pickle.dumps(Program((entry,), (64,), 0.5)))
+    (found,) = program.passes
+    assert program == Program((entry,), (64,), 0.5) and program.seconds == 0.5
+    for name in ("pieces", "skeleton", "literals", "patience", *Pass.fields):
+        assert getattr(found, name) == getattr(entry, name)
