@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from webgpu_torch_backend_cpu import special
 
 EVERYWHERE = np.concatenate([np.linspace(-104, 104, 40001), np.linspace(-1, 1, 40001), np.logspace(-38, 38, 4001)])
@@ -64,3 +66,15 @@ def test_tails_of_erfinv_in_any_order_of_memory() -> None:
     for laid in (np.asfortranarray(x), np.repeat(x, 2, 1)[:, ::2], np.ascontiguousarray(x.T).T):
         assert np.array_equal(special.erfinv(laid), expected)
     np.testing.assert_allclose(special.erfinv(x[3, 4]), expected[3, 4], rtol=3e-7)
+
+
+@pytest.mark.parametrize("name", ["log1p", "expm1", "erf", "erfc", "erfinv"])
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(width=32) | st.floats(-2, 2, width=32), min_size=1, max_size=40))
+def test_one_number_has_the_bits_that_it_has_among_others(name: str, numbers: list[float]) -> None:
+    function, several = getattr(special, name), np.array(numbers, np.float32)
+    with np.errstate(all="ignore"):
+        together = function(several)
+        for number, each in zip(together, several, strict=True):
+            for alone in (function(each), function(np.asarray(each)), function(each.reshape(1))[0]):
+                assert np.isnan(number) or np.float32(alone).tobytes() == number.tobytes()

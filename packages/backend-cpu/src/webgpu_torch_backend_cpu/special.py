@@ -104,8 +104,11 @@ def _erf_single(x: Array) -> Array:
     return np.tanh(angle, out=angle)
 
 
-def _is_single(x: Array) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype == np.float32 and x.ndim > 0
+def _by_type(single: Callable[[Array], Array], double: Callable[[Array], Array], x: Array) -> Array:
+    """Return a function of float32 numbers, or of others; one number has the bits that it has among others."""
+    if getattr(x, "dtype", None) != np.float32:
+        return double(x)
+    return single(x) if x.ndim else single(x.reshape(1))[0]
 
 
 def log1p(x: Array) -> Array:
@@ -113,8 +116,21 @@ def log1p(x: Array) -> Array:
 
     The correction is that of W. Kahan ("Implementation of algorithms", 1973): NumPy has vector instructions for log only.
     """
-    if not _is_single(x):
+    if getattr(x, "dtype", None) != np.float32:
         return np.log1p(x)
+    return _log1p_single(x) if x.ndim else _log1p_of_one(x)
+
+
+def _log1p_of_one(x: Array) -> Array:
+    """Return the same bits for one number, which many passes over arrays would be slow for."""
+    total = x + _ONE
+    if total == _ONE:
+        return x
+    exact, result = total - _ONE, np.log(total)
+    return result * (x / exact) if exact < np.inf else result
+
+
+def _log1p_single(x: Array) -> Array:
     total = x + _ONE
     exact = total - _ONE
     result = np.log(total)
@@ -129,8 +145,20 @@ def log1p(x: Array) -> Array:
 
 def expm1(x: Array) -> Array:
     """Return ``exp(x) - 1``, of float32 numbers as :func:`log1p`."""
-    if not _is_single(x):
+    if getattr(x, "dtype", None) != np.float32:
         return np.expm1(x)
+    return _expm1_single(x) if x.ndim else _expm1_of_one(x)
+
+
+def _expm1_of_one(x: Array) -> Array:
+    """Return the same bits for one number."""
+    power = np.exp(x)
+    if power == _ONE:
+        return x
+    return (power - _ONE) * (x / np.log(power)) if _TINY < power < np.inf else power - _ONE
+
+
+def _expm1_single(x: Array) -> Array:
     power = np.exp(x)
     exact, same = np.log(power), power == _ONE
     # Tiny powers have few digits, and are nothing beside 1.
@@ -144,7 +172,7 @@ def expm1(x: Array) -> Array:
 
 def erf(x: Array) -> Array:
     """Return the error function."""
-    return _erf_single(x) if _is_single(x) else _erf_double(x)
+    return _by_type(_erf_single, _erf_double, x)
 
 
 @_in_pieces
@@ -187,7 +215,7 @@ def _erfc_single(x: Array) -> Array:
 
 def erfc(x: Array) -> Array:
     """Return ``1 - erf(x)`` without cancellation."""
-    return _erfc_single(x) if _is_single(x) else _erfc_double(x)
+    return _by_type(_erfc_single, _erfc_double, x)
 
 
 @_in_pieces
@@ -227,7 +255,7 @@ def _erfinv_single(x: Array) -> Array:
 
 def erfinv(x: Array) -> Array:
     """Return the inverse of erf: Winitzki's estimate (2008) refined by Halley steps on erfc, which keeps the tails."""
-    return _erfinv_single(x) if _is_single(x) else _erfinv_double(x)
+    return _by_type(_erfinv_single, _erfinv_double, x)
 
 
 @_in_pieces

@@ -353,6 +353,9 @@ class Function:
             recording.enabled = saved
         outputs = result if isinstance(result, tuple) else (result,)
         _check_marks(context, outputs)
+        for each in context._dirty:
+            # Counted as a write, whether or not there was one: what was saved of it before is out of date.
+            each._storage.version += 1
         own = cls._tangents(context, args, given, outputs) if given else ()
         context._to_forward = ()
         if records:

@@ -24,7 +24,7 @@ from ..record.grad_mode import recording
 from ..record.node import Node
 from ..tensors.kinds import layout as memory_layout
 from ..tensors.kinds import strided
-from ..tensors.memory_formats import contiguous_format, suggested_format
+from ..tensors.memory_formats import contiguous_format, memory_format, suggested_format
 from ..tensors.storage import require_differentiable
 from ..tensors.tensor import MetaValue, Tensor, check_supported
 
@@ -253,21 +253,51 @@ def laid_out(result: Tensor, wanted: Layout) -> Tensor:
     return Tensor._from_storage(result._storage, wanted, result.dtype, result.device)
 
 
-def ordered_as(result: Tensor, *sources: Tensor) -> Tensor:
-    """Return images or volumes ``[n, c, sizes…]`` with channels last in memory if those that they were computed from have them so."""
+def image_order(*sources: Tensor) -> memory_format:
+    """Return the order in memory of images or volumes ``[n, c, sizes…]`` that are computed from others: channels last if one has them so."""
     for each in sources:
         if (order := suggested_format(each._layout)) is not contiguous_format:
-            return result.contiguous(memory_format=order)
-    return result
+            return order
+    return contiguous_format
+
+
+def in_order(result: Tensor, order: memory_format) -> Tensor:
+    """Return equal elements in a named order in memory, with the strides that it gives dimensions of one element, too."""
+    shape = result._layout.shape
+    strides = contiguous_layout(shape).strides if order is contiguous_format else channels_last_strides(shape)
+    if strides == result._layout.strides:
+        return result
+    wanted = layout(shape, strides)
+    if not same_places(result._layout, wanted) and result._layout.numel:
+        return result.contiguous(memory_format=order)
+    shown = layout(shape, strides, result._layout.offset)
+    same = Tensor._from_storage(result._storage, shown, result.dtype, result.device)
+    return attach(same, "CloneBackward0", (result,), lambda grad: grad)
+
+
+def ordered_as(result: Tensor, *sources: Tensor) -> Tensor:
+    """Return images or volumes ``[n, c, sizes…]`` with channels last in memory if those that they were computed from have them so."""
+    order = image_order(*sources)
+    return result if order is contiguous_format else in_order(result, order)
+
+
+def with_ordered_gradient(input: Tensor, *sources: Tensor) -> Tensor:
+    """Return images or volumes whose gradient comes back with channels last in memory if they, or the sources given, have them so."""
+    order = image_order(*(sources or (input,)))
+    return input if order is contiguous_format else with_gradient_in(input, order)
+
+
+def with_gradient_in(input: Tensor, order: memory_format) -> Tensor:
+    """Return a tensor whose gradient comes back in a named order in memory."""
+    if not needs_gradient(input):
+        return input
+    same = Tensor._from_storage(input._storage, input._layout, input.dtype, input.device)
+    return attach(same, "CloneBackward0", (input,), lambda grad: in_order(grad, order))
 
 
 def row_major(input: Tensor) -> Tensor:
     """Return a tensor with the strides of row-major memory, also one without elements, which ``contiguous`` takes as it is."""
-    if input._layout.numel or input._layout.strides == contiguous_layout(input._layout.shape).strides:
-        return input.contiguous()
-    shown = layout(input._layout.shape, contiguous_layout(input._layout.shape).strides, input._layout.offset)
-    same = Tensor._from_storage(input._storage, shown, input.dtype, input.device)
-    return attach(same, "CloneBackward0", (input,), lambda grad: grad)
+    return input.contiguous() if input._layout.numel else in_order(input, contiguous_format)
 
 
 def reduced_shape(shape: Sequence[int], dims: Sequence[int], keepdim: bool) -> tuple[int, ...]:

@@ -13,7 +13,8 @@ class Context(threading.local):
 
     Attributes:
         enabled: whether operations record gradients.
-        inference: whether tensors made now are of no use to gradients later.
+        inference: whether tensors made now are of no use to gradients later; then none are recorded.
+        grad_asked: whether recording was asked for last, which counts as soon as inference mode does not.
         device: where new tensors land inside of ``with device``, or None.
         casting: device types -> whether an autocast region is open; empty where none is.
         casting_types: device types -> the type that regions use.
@@ -29,6 +30,7 @@ class Context(threading.local):
     def __init__(self) -> None:
         self.enabled = True
         self.inference = False
+        self.grad_asked = True
         self.device: Any = None
         self.casting: dict[str, bool] = {}
         self.casting_types: dict[str, dtype] = {}

@@ -29,13 +29,19 @@ recording = context
 
 
 def is_grad_enabled() -> bool:
-    """Return whether operations record gradients now."""
-    return recording.enabled
+    """Return whether recording gradients is switched on; in inference mode nothing is recorded all the same."""
+    return recording.enabled or (recording.inference and recording.grad_asked)
 
 
 def is_inference_mode_enabled() -> bool:
     """Return whether inference mode is on."""
     return recording.inference
+
+
+def _ask(enabled: bool) -> None:
+    """Switch recording on or off, on for as long as inference mode is not."""
+    recording.grad_asked = enabled
+    recording.enabled = enabled and not recording.inference
 
 
 class _Switch:
@@ -45,17 +51,17 @@ class _Switch:
     inference: bool | None = None
 
     def __init__(self) -> None:
-        self._saved: list[tuple[bool, bool]] = []
+        self._saved: list[tuple[bool, bool, bool]] = []
 
     def __enter__(self) -> Any:
-        self._saved.append((recording.enabled, recording.inference))
-        recording.enabled = self.enabled
+        self._saved.append((recording.enabled, recording.inference, recording.grad_asked))
         if self.inference is not None:
             recording.inference = self.inference
+        _ask(self.enabled)
         return self
 
     def __exit__(self, *_: object) -> None:
-        recording.enabled, recording.inference = self._saved.pop()
+        recording.enabled, recording.inference, recording.grad_asked = self._saved.pop()
 
     def __call__(self, function: Decorated) -> Decorated:
         if isinstance(function, type):
@@ -119,7 +125,7 @@ class no_grad(_Switch):
 
 
 class enable_grad(_Switch):
-    """Record gradients even inside :class:`no_grad`."""
+    """Record gradients even inside :class:`no_grad`; not inside of :class:`inference_mode`."""
 
     enabled = True
 
@@ -146,16 +152,16 @@ class set_grad_enabled(_Switch):
                 f"set_grad_enabled(): argument 'enabled' (position 1) must be bool, not {type(mode).__name__}"
             )
         self.enabled = bool(mode)
-        self._before = recording.enabled
-        recording.enabled = self.enabled
+        self._before = recording.enabled, recording.inference, recording.grad_asked
+        _ask(self.enabled)
 
     def __enter__(self) -> Any:
-        self._saved.append((self._before, recording.inference))
-        recording.enabled = self.enabled
+        self._saved.append(self._before)
+        _ask(self.enabled)
         return self
 
     def __call__(self, function: Decorated) -> Decorated:
-        recording.enabled = self._before
+        recording.enabled, _, recording.grad_asked = self._before
         return super().__call__(function)
 
     def __repr__(self) -> str:

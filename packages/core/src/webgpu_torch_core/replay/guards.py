@@ -409,6 +409,6 @@ def ambient() -> Any:
         tuple(sorted((key, each.name) for key, each in context.casting_types.items())) if casting else None
     )
     return (
-        context.enabled, context.inference, casting, types_of_casting, context.casting_cache if casting else None,
+        context.enabled, context.inference, context.grad_asked, casting, types_of_casting, context.casting_cache if casting else None,
         get_default_device(), default_float[0],
     )  # fmt: skip

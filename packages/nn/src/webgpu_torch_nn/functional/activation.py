@@ -18,11 +18,13 @@ from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.common import dtype_title, refuse_types
 from webgpu_torch_core.operations.elementwise.activation import (
+    hardshrink_of,
     hardsigmoid_of,
     hardswish_of,
     hardtanh_of,
     mish_of,
     prelu_of,
+    softshrink_of,
 )
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.record.devices import has_float64, on_host
@@ -183,7 +185,6 @@ def tanhshrink(input: Tensor) -> Tensor:
     return input - input.tanh()
 
 
-@titled("SoftshrinkBackward0")
 def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """``x`` moved towards zero by ``lambd``, and zero within that distance."""
     refuse_types("softshrink_check", input, 0, 1, 3)
@@ -191,15 +192,13 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
         raise RuntimeError(
             f"lambda must be in range [0, {input.dtype.maximum}] for input dtype {input.dtype}, but found {lambd}."
         )
-    result = input - torch.sign(input.detach()) * lambd
-    return into(torch.where(input.abs() <= lambd, torch.zeros_like(input), result), out, True)
+    return into(softshrink_of(input, float(lambd)), out, True)
 
 
-@titled("HardshrinkBackward0")
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """``x``, and zero where ``|x| <= lambd``."""
     refuse_types("hardshrink_cpu", input, 0, 1, 3)
-    return into(torch.where(input.abs() <= lambd, torch.zeros_like(input), input), out, True)
+    return into(hardshrink_of(input, float(lambd)), out, True)
 
 
 @titled("ThresholdBackward0")

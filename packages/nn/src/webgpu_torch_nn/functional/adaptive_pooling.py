@@ -10,7 +10,7 @@ from typing import NoReturn
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
-from webgpu_torch_core.operations.common import attach, ordered_as
+from webgpu_torch_core.operations.common import attach, ordered_as, with_ordered_gradient
 from webgpu_torch_core.operations.spatial.resampling import Table, resampled
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, nothing, window_sum
 
@@ -96,20 +96,25 @@ def _adaptive_average(input: Tensor, output_size: OutputSize, spatial: int) -> T
     output = _output(source, output_size, spatial, function)
     require_kind(input, input.is_complex() and set(output) == {1}, function)
     _check_sizes(input, output, function)
-    sizes = tuple(source.shape[2:])
-    window = _even_window(sizes, output)
     if 0 in output:
         result = _nowhere(source, output, function)
     elif set(output) == {1}:
         result = source.mean(tuple(range(2, 2 + spatial)), keepdim=True)
-    elif window is not None:
-        result = window_sum(source, window, 1.0 / math.prod(window.taps))
     else:
-        tables = [_averaging_table(size, count) for size, count in zip(sizes, output, strict=True)]
-        result = resampled(source, tables, from_zero=True)
+        result = _averages(with_ordered_gradient(source) if spatial == 2 and not alone else source, output)
     if alone:
         return result.squeeze(0)
     return ordered_as(result, source) if spatial == 2 else result
+
+
+def _averages(source: Tensor, output: tuple[int, ...]) -> Tensor:
+    """Return the means of even regions of [n, c, sizes…], in row-major order."""
+    sizes = tuple(source.shape[2:])
+    window = _even_window(sizes, output)
+    if window is not None:
+        return window_sum(source, window, 1.0 / math.prod(window.taps))
+    tables = [_averaging_table(size, count) for size, count in zip(sizes, output, strict=True)]
+    return resampled(source, tables, from_zero=True, ordered=(False, False))
 
 
 def _make_adaptive_avg_pool(spatial: int):
@@ -166,13 +171,15 @@ def _adaptive_maximum(
     sizes = tuple(source.shape[2:])
     window = _even_window(sizes, output)
     if window is not None and source.numel():
-        return _maxima(source, window, alone, return_indices)
+        # PyTorch's results for volumes are row-major.
+        return _maxima(source.contiguous() if spatial == 3 else source, window, alone, return_indices)
     if 0 in output or not source.numel():
         values = _nowhere(source, output, function)
         indices = values.to(torch.int64)
     else:
         regions = [_regions(size, count) for size, count in zip(sizes, output, strict=True)]
-        values, indices = _greatest(source, _flat_positions(regions, sizes, source))
+        images = with_ordered_gradient(source) if spatial == 2 and not alone else source
+        values, indices = _greatest(images, _flat_positions(regions, sizes, source))
     if alone:
         values, indices = values.squeeze(0), indices.squeeze(0)
     elif spatial == 2:

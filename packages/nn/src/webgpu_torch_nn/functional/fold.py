@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.ir.layouts import wrap_dimension
+from webgpu_torch_core.operations.common import attach, image_order, in_order, no_view
+from webgpu_torch_core.operations.in_place.writing import snapshot
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, overlapping_sum, patches
 
 from ._arguments import Sizes, spread
@@ -95,10 +99,17 @@ def pixel_shuffle(input: Tensor, upscale_factor: int) -> Tensor:
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square of upscale_factor, but "
             f"input.size(-3)={channels} is not divisible by {r * r}"
         )
-    parts = input.reshape(*lead, channels // (r * r), r, r, height, width)
+    parts = input.detach().reshape(*lead, channels // (r * r), r, r, height, width)
     first = len(lead)
     order = (*range(first), first, first + 3, first + 1, first + 4, first + 2)
-    return parts.permute(order).reshape(*lead, channels // (r * r), height * r, width * r)
+    result = parts.permute(order).reshape(*lead, channels // (r * r), height * r, width * r)
+    return _rearranged(result, input, "PixelShuffleBackward0", lambda grad: pixel_unshuffle(grad, r))
+
+
+def _rearranged(result: Tensor, input: Tensor, title: str, inverse: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return an input's elements in other places, in its order in memory; the gradient, put back by ``inverse``, is in its own."""
+    apart = snapshot(result) if result._storage is input._storage else result
+    return attach(in_order(no_view(apart), image_order(input)), title, (input,), inverse)
 
 
 def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
@@ -117,10 +128,11 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
                 f"pixel_unshuffle expects {name} to be divisible by downscale_factor, but input.size({place})={size} is not "
                 f"divisible by {r}"
             )
-    parts = input.reshape(*lead, channels, height // r, r, width // r, r)
+    parts = input.detach().reshape(*lead, channels, height // r, r, width // r, r)
     first = len(lead)
     order = (*range(first), first, first + 2, first + 4, first + 1, first + 3)
-    return parts.permute(order).reshape(*lead, channels * r * r, height // r, width // r)
+    result = parts.permute(order).reshape(*lead, channels * r * r, height // r, width // r)
+    return _rearranged(result, input, "PixelUnshuffleBackward0", lambda grad: pixel_shuffle(grad, r))
 
 
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
@@ -134,7 +146,9 @@ def channel_shuffle(input: Tensor, groups: int) -> Tensor:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {channels} channels and {groups} groups."
         )
-    return input.reshape(count, groups, channels // groups, *rest).transpose(1, 2).reshape(input.shape)
+    each = channels // groups
+    result = input.detach().reshape(count, groups, each, *rest).transpose(1, 2).reshape(input.shape)
+    return _rearranged(result, input, "ChannelShuffleBackward0", lambda grad: channel_shuffle(grad, each))
 
 
 def native_channel_shuffle(input: Tensor, groups: int) -> Tensor:

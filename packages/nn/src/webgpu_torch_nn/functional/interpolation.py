@@ -254,7 +254,9 @@ def interpolate(
     ]
     if of_bytes:
         return _resampled_bytes(input, tables)
-    return resampled(input, tables)
+    # PyTorch's gradients of these are row-major.
+    plain = mode == "bicubic" or (input.ndim == 5 and kind.startswith("nearest"))
+    return resampled(input, tables, ordered=(True, not plain))
 
 
 def upsample(

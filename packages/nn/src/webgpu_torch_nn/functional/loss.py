@@ -10,7 +10,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import binary_cross_entropy_with_logits as _with_logits
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.notices import warn
-from webgpu_torch_core.operations.common import dtype_title, type_title
+from webgpu_torch_core.operations.common import dtype_title, type_title, with_gradient_in
 from webgpu_torch_core.operations.neural.losses import weighing
 from webgpu_torch_core.operations.value_checks import require_none
 
@@ -54,7 +54,11 @@ def mse_loss(
     _warn_if_broadcast(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     _refuse_others("mse_cpu", input, target)
-    difference = input - target
+    # PyTorch's kernel writes row-major gradients, whatever arrives.
+    one, other = (
+        each if each.is_contiguous() else with_gradient_in(each, torch.contiguous_format) for each in (input, target)
+    )
+    difference = one - other
     return _weighted(difference * difference, weight, input, reduction, True)
 
 

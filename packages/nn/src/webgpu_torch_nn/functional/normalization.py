@@ -9,15 +9,23 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import layer_norm as layer_norm
 from webgpu_torch_core.api.functional import normalize as normalize
 from webgpu_torch_core.api.functional import rms_norm as rms_norm
+from webgpu_torch_core.ir.layouts import contiguous_layout
+from webgpu_torch_core.operations.common import image_order, in_order, with_ordered_gradient
 from webgpu_torch_core.operations.neural.layers import standardized
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, window_sum
 from webgpu_torch_core.replay.recipes import remembered
+from webgpu_torch_core.tensors.memory_formats import dense_layout, memory_format
 
 from ._arguments import wide
 
 
 def _per_channel(values: Tensor | None, spatial: int) -> Tensor | None:
     return None if values is None else values.reshape(1, -1, *(1,) * spatial)
+
+
+def _image_order(input: Tensor) -> memory_format:
+    """Return the order in memory of a normalised input: PyTorch's kernels write row-major, or channels last."""
+    return torch.contiguous_format if input.is_contiguous() else image_order(input)
 
 
 def _scaled(normal: Tensor, weight: Tensor | None, bias: Tensor | None, spatial: int, kind: torch.dtype) -> Tensor:
@@ -107,7 +115,9 @@ def _in_training(
         with torch.no_grad():
             spread, center = torch.var_mean(wide(input.detach()), dims, correction=0)
             current = center, spread * (count / max(count - 1, 1))
-    return _scaled(standardized(wide(input), dims, eps), weight, bias, input.ndim - 2, input.dtype), *current
+    target = dense_layout(contiguous_layout(input.shape), _image_order(input))
+    normal = standardized(wide(with_ordered_gradient(input)), dims, eps, target)
+    return _scaled(normal, weight, bias, input.ndim - 2, input.dtype), *current
 
 
 @remembered
@@ -123,7 +133,8 @@ def _in_evaluation(
     spatial = input.ndim - 2
     center = _per_channel(wide(mean), spatial)
     scale = _per_channel((wide(variance) + eps).rsqrt(), spatial)
-    return _scaled((wide(input) - center) * scale, weight, bias, spatial, input.dtype)
+    source = wide(with_ordered_gradient(input))
+    return in_order(_scaled((source - center) * scale, weight, bias, spatial, input.dtype), _image_order(input))
 
 
 def instance_norm(
@@ -139,7 +150,7 @@ def instance_norm(
     if not use_input_stats:
         if running_mean is None or running_var is None:
             raise RuntimeError("Expected running_mean and running_var to be defined when use_input_stats is false")
-        return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
+        return batch_norm(input.contiguous(), running_mean, running_var, weight, bias, False, momentum, eps)
     count = math.prod(input.shape[2:])
     if count == 1:
         raise ValueError(f"Expected more than 1 spatial element when training, got input size {input.size()}")
@@ -183,9 +194,14 @@ def group_norm(
             )
     if not input.numel():
         return _scaled(wide(input), weight, bias, len(rest), input.dtype)
-    groups = wide(input).reshape(count, num_groups, -1)
-    normal = standardized(groups, (2,), eps).reshape(input.shape)
-    return _scaled(normal, weight, bias, len(rest), input.dtype)
+    order = image_order(input)
+    if order is torch.contiguous_format:
+        normal = standardized(wide(input).reshape(count, num_groups, -1), (2,), eps).reshape(input.shape)
+        return _scaled(normal, weight, bias, len(rest), input.dtype)
+    groups = (count, num_groups, channels // num_groups, *rest)
+    last = in_order(wide(with_ordered_gradient(input)), order).view(groups)
+    normal = standardized(last, tuple(range(2, last.ndim)), eps, last._layout).reshape(input.shape)
+    return in_order(_scaled(normal, weight, bias, len(rest), input.dtype), order)
 
 
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:

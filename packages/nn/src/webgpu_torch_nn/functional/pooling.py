@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
-from webgpu_torch_core.operations.common import dtype_title, ordered_as
+from webgpu_torch_core.operations.common import dtype_title, in_order, ordered_as, with_ordered_gradient
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.operations.spatial.sliding_windows import (
     Window,
@@ -148,10 +148,10 @@ def _avg_pool(
     require_kind(input, input.dtype is torch.int64, "avg_pool3d_out_frame" if spatial == 3 else "avg_pool2d")
     source, alone = batched(input, spatial, function)
     window = _pooling_window(source, spatial, function, kernel_size, stride, padding, 1, ceil_mode)
-    result = _average(source, window, count_include_pad, divisor_override)
-    if alone:
-        return result.squeeze(0)
-    return ordered_as(result, source) if spatial == 2 else result
+    if alone or spatial != 2:
+        result = _average(source, window, count_include_pad, divisor_override)
+        return result.squeeze(0) if alone else result
+    return ordered_as(_average(with_ordered_gradient(source), window, count_include_pad, divisor_override), source)
 
 
 def avg_pool1d(
@@ -219,7 +219,7 @@ def _ordered(result: Tensor, source: Tensor, alone: bool) -> Tensor:
     """Return maxima in the order in memory of what they are of; the stride of a batch of one volume tells nothing of it."""
     last = torch.channels_last_3d
     if alone and source.ndim == 5 and not source.is_contiguous() and source.is_contiguous(memory_format=last):
-        return result.contiguous(memory_format=last)
+        return in_order(result, last)
     return ordered_as(result, source)
 
 
@@ -228,6 +228,7 @@ def _maxima(source: Tensor, window: Window, alone: bool, return_indices: bool) -
     if not source.numel():
         values = nothing(source, (*source.shape[:2], *window.output))
         return (values, values.to(torch.int64)) if return_indices else values
+    source = source if alone else with_ordered_gradient(source)
     taps = greatest_taps(source.detach(), window)
     indices = _ordered(flat_indices(source, taps, window), source, alone) if return_indices else None
     values = _ordered(picked(source, taps, window, indices), source, alone)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.notices import warn
+from webgpu_torch_core.operations.common import with_gradient_in
 from webgpu_torch_core.operations.elementwise.rounding import lost_position_
 from webgpu_torch_core.operations.spatial.grid_sampling import gathered_sum
 from webgpu_torch_core.replay.recipes import remembered
@@ -178,7 +179,8 @@ def grid_sample(
         return input.new_zeros((*input.shape[:2], *grid.shape[1:-1]))
     found = _neighbours(grid, tuple(input.shape[2:]), mode, padding_mode, align)
     axes = input.ndim - 2
-    result = gathered_sum(input.flatten(2), found[:axes], found[axes : 2 * axes], found[2 * axes :])
+    plain = with_gradient_in(input, torch.contiguous_format)
+    result = gathered_sum(plain.flatten(2), found[:axes], found[axes : 2 * axes], found[2 * axes :])
     result = result.reshape(*input.shape[:2], *grid.shape[1:-1])
     # The position of a nearest neighbour has a gradient, of zero.
     return result + grid.sum() * 0 if mode == "nearest" and grid.requires_grad else result

@@ -69,8 +69,10 @@ def triangle_rule(function: Any, input: Tensor, diagonal: int, upper: bool) -> T
 
 
 def place_inside_rule(
-    function: Any, input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any = 0, step: Any = None
-) -> Tensor:
+    function: Any, input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any = 0, step: Any = None,
+    ordered: bool = False,
+) -> Tensor:  # fmt: skip
+    del ordered
     if isinstance(value, complex) and value.imag:
         return by_parts(function, (input, before, shape, value, step), {}, (3,))
     if value:
@@ -205,8 +207,8 @@ def linspace_rule(
     return as_leaf(result, requires_grad)
 
 
-def resampled_rule(function: Any, input: Tensor, tables: Any) -> Tensor:
-    return complex_view(function(view_as_real(input), [*tables, None]))
+def resampled_rule(function: Any, input: Tensor, tables: Any, *rest: bool) -> Tensor:
+    return complex_view(function(view_as_real(input), [*tables, None], *rest))
 
 
 def patches_rule(function: Any, *args: Any) -> Tensor:

@@ -18,7 +18,7 @@ from ...notices import warn_once
 from ...record.devices import on_host
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, needs_gradient, ordered_as, record
+from ..common import attach, kernel_cache, needs_gradient, ordered_as, record, with_ordered_gradient
 from ..movement.joining import clamped, element_index, flip, place_inside
 from .convolution_remainders import transposed_kernel, weight_by_remainder_kernel
 from .matrix_products import _accumulator, _wide_type
@@ -402,6 +402,7 @@ def _convolution(
             input,
             before,
             (*input.shape[:2], *(size + low + high for size, (low, high) in zip(input.shape[2:], pairs, strict=True))),
+            ordered=True,
         )
         padding = 0
     pads = per_dimension(0 if padding == "valid" else padding, spatial, "padding")
@@ -415,7 +416,8 @@ def _convolution(
             f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
             f"({' x '.join(map(str, taps))}). Kernel size can't be greater than actual input size"
         )
-    result = convolve(input, weight, Window(steps, pads, spreads, groups, output), wide=bias is not None)
+    one, other = (with_ordered_gradient(each, input, weight) for each in (input, weight))
+    result = convolve(one, other, Window(steps, pads, spreads, groups, output), wide=bias is not None)
     return finished(result, input, weight, bias)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...tensors.tensor import Tensor
+from ..common import with_ordered_gradient
 from .convolution import Window, finished, input_gradient, per_dimension
 
 
@@ -62,7 +63,8 @@ def _transposed(
         )
     window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
     shape = (input.shape[0], weight.shape[1] * groups, *sizes)
-    return finished(input_gradient(input, weight, window, shape, wide=bias is not None), input, weight, bias)
+    one, other = (with_ordered_gradient(each, input, weight) for each in (input, weight))
+    return finished(input_gradient(one, other, window, shape, wide=bias is not None), input, weight, bias)
 
 
 @operation("contraction", method=False)

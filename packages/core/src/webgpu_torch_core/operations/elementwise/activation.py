@@ -42,7 +42,7 @@ def _refuse_flags(operands, promoted):
         raise RuntimeError("Boolean inputs not supported for relu")
 
 
-@elementwise(saves_result=True, refuses=_refuse_flags)
+@elementwise(saves_result=True, refuses=_refuse_flags, gradients_decided=(1,))
 def relu(input):
     """``max(input, 0)``."""
     # Of equal zeros the second is returned: the input, as in PyTorch.
@@ -99,7 +99,7 @@ def _(grad, input):
     return grad * (0.5 * (1.0 + curve) + input * 0.5 * slope)
 
 
-@elementwise(namespace="functional", method=False, refuses=floats_only("leaky_relu_cpu"))
+@elementwise(namespace="functional", method=False, refuses=floats_only("leaky_relu_cpu"), gradients_decided=(1,))
 def leaky_relu(input, *, negative_slope=0.01):
     """``input`` where positive, else ``negative_slope * input``."""
     return where(less(0.0, input), input, input * negative_slope)
@@ -159,6 +159,18 @@ def _(grad: Expression, input: Expression, low: float, high: float) -> Expressio
     return where((input <= low) | (input >= high), 0.0, grad)
 
 
+@elementwise(namespace="internal", method=False, title="HardshrinkBackward0", rounds_numbers=True, numbers_apart=True)
+def hardshrink_of(input: Expression, limit: Expression) -> Expression:
+    """``input``, and zero where ``|input| <= limit``."""
+    return where(_absolute(input) <= limit, 0.0, input)
+
+
+@elementwise(namespace="internal", method=False, title="SoftshrinkBackward0", rounds_numbers=True, numbers_apart=True)
+def softshrink_of(input: Expression, limit: Expression) -> Expression:
+    """``input`` moved towards zero by ``limit``, and zero within that distance."""
+    return where(_absolute(input) <= limit, 0.0, where(less(0.0, input), input - limit, input + limit))
+
+
 @_of_floats("hardsigmoid")
 def hardsigmoid_of(input: Expression) -> Expression:
     """``min(max(input + 3, 0), 6) / 6``."""
@@ -193,7 +205,9 @@ def _(grad: Expression, input: Expression) -> Expression:
     return grad * (share + input * (1.0 / (1.0 + _exp(-input))) * (1.0 - share * share))
 
 
-@elementwise(namespace="internal", method=False, title="PreluKernelBackward0", like_nothing=(2,))
+@elementwise(
+    namespace="internal", method=False, title="PreluKernelBackward0", like_nothing=(2,), gradients_decided=(1, 1)
+)
 def prelu_of(input: Expression, weight: Expression) -> Expression:
     """``input`` where positive, else ``weight * input``, element by element."""
     return where(less(0.0, input), input, input * weight)

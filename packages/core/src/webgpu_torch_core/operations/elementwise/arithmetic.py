@@ -182,6 +182,7 @@ def _refuse_power_of_flags(operands, promoted):
     numbers_apart=True,
     title=_power_title,
     refuses=_refuse_power_of_flags,
+    gradients_decided=(2,),
 )
 def power_(input, exponent):
     """``input ** exponent``."""

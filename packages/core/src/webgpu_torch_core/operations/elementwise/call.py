@@ -325,7 +325,10 @@ class Elementwise:
             return 0.0 if found is None else found
 
         name = f"{self.name}_backward" if count == 1 else f"{self.name}_backward_{index}"
-        result = Elementwise(name, definition, "float", title=f"{self.title[:-1]}Backward0", defaults=self.defaults)
+        decided = dict(enumerate(self.facts.gradients_decided)).get(index, 0) - 1
+        facts = Facts(decides=used.index(decided) + 1 if decided in used else 0)
+        title = f"{self.title[:-1]}Backward0"
+        result = Elementwise(name, definition, "float", facts, title, self.defaults)
         result.runs_on_numbers = self.declared is not None
         return result, used
 

@@ -73,7 +73,7 @@ def isfinite(input):
     return equal(input, input) if _is_integer(input) else _bitwise_not(is_nan(input) | is_infinite(input))
 
 
-@elementwise(tensors=2)
+@elementwise(tensors=2, gradients_decided=(1, 1))
 def maximum(input, other):
     """The larger; NaN if either is."""
     return _maximum(input, other)
@@ -91,7 +91,7 @@ def _(grad, input, other):
     return where(less(input, other), 0.0, part), where(less(other, input), 0.0, part)
 
 
-@elementwise(tensors=2)
+@elementwise(tensors=2, gradients_decided=(1, 1))
 def minimum(input, other):
     """The smaller; NaN if either is."""
     return _minimum(input, other)
@@ -103,7 +103,7 @@ def _(grad, input, other):
     return where(less(other, input), 0.0, part), where(less(input, other), 0.0, part)
 
 
-@elementwise(tensors=2)
+@elementwise(tensors=2, gradients_decided=(1, 1))
 def fmax(input, other):
     """The larger; a number wins over NaN."""
     if _is_integer(input):
@@ -118,7 +118,7 @@ def _(grad, input, other):
     return where(first, grad, 0.0), where(first, 0.0, grad)
 
 
-@elementwise(tensors=2)
+@elementwise(tensors=2, gradients_decided=(1, 1))
 def fmin(input, other):
     """The smaller; a number wins over NaN."""
     if _is_integer(input):
@@ -139,6 +139,7 @@ def _(grad, input, other):
     numbers_apart=True,
     title="ClampBackward1",
     refuses=no_booleans("clamp_cpu"),
+    gradients_decided=(1, 1, 1),
 )
 def clamp_both(input, min, max):
     """``min(max(input, min), max)``."""
@@ -153,7 +154,14 @@ def _(grad, input, min, max):
     return where(inside, grad, 0.0), where(low, grad, 0.0), where(less(max, input) | less(max, min), grad, 0.0)
 
 
-@elementwise(method=False, namespace="internal", rounds_numbers=True, numbers_apart=True, title="ClampBackward1")
+@elementwise(
+    method=False,
+    namespace="internal",
+    rounds_numbers=True,
+    numbers_apart=True,
+    title="ClampBackward1",
+    gradients_decided=(1, 1),
+)
 def clamp_low(input, min):
     """``max(input, min)``."""
     return _maximum(min, input)
@@ -164,7 +172,14 @@ def _(grad, input, min):
     return where(less_equal(min, input), grad, 0.0), where(less(input, min), grad, 0.0)
 
 
-@elementwise(method=False, namespace="internal", rounds_numbers=True, numbers_apart=True, title="ClampBackward1")
+@elementwise(
+    method=False,
+    namespace="internal",
+    rounds_numbers=True,
+    numbers_apart=True,
+    title="ClampBackward1",
+    gradients_decided=(1, 1),
+)
 def clamp_high(input, max):
     """``min(input, max)``."""
     return _minimum(max, input)
@@ -175,7 +190,7 @@ def _(grad, input, max):
     return where(less_equal(input, max), grad, 0.0), where(less(max, input), grad, 0.0)
 
 
-@elementwise(method=False, namespace="internal", title="WhereBackward0", decides=2)
+@elementwise(method=False, namespace="internal", title="WhereBackward0", decides=2, gradients_decided=(3, 3))
 def select_(input, other, condition):
     """``input`` where the condition holds, else ``other``."""
     return where(not_equal(condition, 0), input, other)

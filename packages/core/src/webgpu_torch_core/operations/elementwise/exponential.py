@@ -111,7 +111,7 @@ def _(grad, input, other):
     return grad / (1.0 + _exp2(other - input)), grad / (1.0 + _exp2(input - other))
 
 
-@elementwise(promotion="float", aliases=("special_xlogy",), rounds_numbers=True)
+@elementwise(promotion="float", aliases=("special_xlogy",), rounds_numbers=True, gradients_decided=(1,))
 def xlogy(input, other):
     """``input * log(other)``, 0 where input is 0 and other is not NaN."""
     return where(is_nan(other), other, where(equal(input, 0.0), 0.0, input * _log(other)))
@@ -242,7 +242,7 @@ def atanh(input):
     return _atanh(input)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", gradients_decided=(1,))
 def sinc(input):
     """``sin(pi * input) / (pi * input)``, 1 at 0."""
     angle = input * math.pi

@@ -22,6 +22,8 @@ class Facts(NamedTuple):
         whole: it is one of integers and booleans only.
         divides: integers are divided by the second operand: zero there is an error.
         decides: the operand whose order of dimensions counts first for the result's.
+        gradients_decided: for the gradient of each operand what counts first for the order of its dimensions: 0 what arrives, as
+            for those not listed, else the operand of that number, from 1.
         row_major: the result is row-major, whatever order its operands' dimensions have.
         like_nothing: categories of the promoted type of which a result without elements keeps the first operand's strides:
             PyTorch makes it before it computes.
@@ -40,6 +42,7 @@ class Facts(NamedTuple):
     whole: bool = False
     divides: bool = False
     decides: int = 0
+    gradients_decided: tuple[int, ...] = ()
     row_major: bool = False
     like_nothing: tuple[int, ...] = ()
     numbers_apart: bool = False

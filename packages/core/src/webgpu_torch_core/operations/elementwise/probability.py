@@ -28,7 +28,7 @@ def _erfcx(x):
     return where(less(x, 0.0), 2.0 * _exp(x * x) - positive, positive)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", gradients_decided=(1,))
 def erfcx(input):
     """``exp(input**2) erfc(input)``."""
     return _erfcx(input)
@@ -39,7 +39,7 @@ def _(grad, input):
     return grad * (2.0 * input * _erfcx(input) - 2.0 / math.sqrt(math.pi))
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", gradients_decided=(1,))
 def ndtr(input):
     """The standard normal distribution function."""
     t = input * _ROOT_HALF
@@ -107,7 +107,7 @@ def _(grad, input):
     return grad * (-_log(input) - 1.0)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", gradients_decided=(1,))
 def xlog1py(input, other):
     """``input log1p(other)``, 0 where ``input`` is 0 and ``other`` is not NaN."""
     value = where(equal(input, 0.0), 0.0, input * _log1p(other))

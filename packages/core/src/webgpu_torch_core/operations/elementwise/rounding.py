@@ -117,19 +117,19 @@ def _(grad, input, other):
 # Special functions
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", gradients_decided=(1,))
 def erf(input):
     """The error function."""
     return _erf(input)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", gradients_decided=(1,))
 def erfc(input):
     """``1 - erf(input)``."""
     return _erfc(input)
 
 
-@elementwise(promotion="float")
+@elementwise(promotion="float", gradients_decided=(1,))
 def erfinv(input):
     """The inverse of erf."""
     return _erfinv(input)

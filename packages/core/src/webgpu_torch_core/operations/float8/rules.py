@@ -53,9 +53,11 @@ def _moving(function: Value, *args: Value, **kwargs: Value) -> Tensor:
 
 
 def _filling(
-    function: Value, input: Tensor, before: Value, shape: Value, value: Value = 0, step: Value = None
-) -> Tensor:
+    function: Value, input: Tensor, before: Value, shape: Value, value: Value = 0, step: Value = None,
+    ordered: Value = False,
+) -> Tensor:  # fmt: skip
     """Return elements placed inside of others, which are a number."""
+    del ordered
     if not value and not needs_gradient(input):
         return _moving(function, input, before, shape, 0, step)
     return function(_numbers(input), before, shape, value, step).to(input.dtype)

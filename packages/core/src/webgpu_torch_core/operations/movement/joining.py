@@ -20,6 +20,7 @@ from ..common import (
     attach,
     attach_zeros,
     check_apart,
+    image_order,
     kernel_cache,
     no_view,
     record,
@@ -359,14 +360,15 @@ def triu(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tens
 
 @kernel_cache
 def pad_kernel(
-    source: Layout, numel: int, kind: dtype, before: tuple[int, ...], shape: tuple[int, ...], step: tuple[int, ...]
+    source: Layout, numel: int, kind: dtype, before: tuple[int, ...], target: Layout, step: tuple[int, ...]
 ) -> Pointwise:
-    """Return the kernel that places an operand inside a larger box of one run-time number.
+    """Return the kernel that places an operand inside a larger box of one run-time number, of a dense layout.
 
     Along each dimension the operand's position ``p`` lands at ``before + step * p``; negative ``before`` crops.
     """
     inside: Any = None
     coordinates: list[Any] = []
+    shape = target.shape
     for index, (start, size, total, stride) in enumerate(zip(before, source.shape, shape, step, strict=True)):
         position: Any = ir.coordinate(index) - start if start else ir.coordinate(index)
         if start == 0 and stride == 1 and total == size:
@@ -387,30 +389,31 @@ def pad_kernel(
     number = compute_dtype(kind)
     fill = ir.cast(ir.parameter(0, number), kind)
     value = element if inside is None else ir.select(inside, element, fill)
-    count = contiguous_layout(shape).numel
     return Pointwise(
-        (Operand(kind, numel),), (Output(kind, count, None),), (number,), "constant_pad", shape,
-        (Store(0, 0, contiguous_strides(shape), value),),
+        (Operand(kind, numel),), (Output(kind, target.numel, None),), (number,), "constant_pad", shape,
+        (Store(0, 0, target.strides, value),),
     )  # fmt: skip
 
 
 @with_type_rule("place_inside")
 def place_inside(
-    input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any = 0, step: Any = None
-) -> Tensor:
-    """Return a box of ``value`` with the input placed in it (or cropped to it)."""
+    input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any = 0, step: Any = None,
+    ordered: bool = False,
+) -> Tensor:  # fmt: skip
+    """Return a box of ``value`` with the input placed in it (or cropped to it), row-major or ``ordered`` in memory as the input."""
     if input.numel() == 0:
         empty = input._layout.shape
         filled = input.new_full(shape, value)
         return attach(filled, "ConstantPadNdBackward0", (input,), lambda grad: grad.new_zeros(empty))
     steps = tuple(step) if step is not None else (1,) * input.ndim
-    kernel = pad_kernel(input._layout, input._storage.value.numel, input.dtype, before, shape, steps)
+    target = dense_layout(contiguous_layout(shape), image_order(input) if ordered else contiguous_format)
+    kernel = pad_kernel(input._layout, input._storage.value.numel, input.dtype, before, target, steps)
     number = (
         value
         if compute_dtype(input.dtype).category >= 2
         else (bool(value) if compute_dtype(input.dtype).category == 0 else int(value))
     )
-    result = record(kernel, (input,), (number,), (shape,))
+    result = record(kernel, (input,), (number,), (target,))
     original = input._layout.shape
 
     def run_backward(grad: Tensor) -> Any:
@@ -419,7 +422,7 @@ def place_inside(
         starts = tuple(-start if each else 0 for start, each in zip(before, whole, strict=True))
         sizes = tuple(size if each else wide for size, wide, each in zip(original, shape, whole, strict=True))
         if any(starts) or sizes != shape:
-            grad = place_inside(grad, starts, sizes)
+            grad = place_inside(grad, starts, sizes, ordered=ordered)
         for dim, (start, size, stride) in enumerate(zip(before, original, steps, strict=True)):
             grad = grad if stride == 1 else slice_view(grad, dim, start, size, stride)
         return grad

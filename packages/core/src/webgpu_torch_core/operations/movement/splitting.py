@@ -98,6 +98,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
     """Change shape in place, growing the storage where needed; new elements are undefined."""
     if self.requires_grad and not recording.inference:
         raise RuntimeError("cannot resize variables that require grad")
+    check_inference(self)
     shape = Size(sizes_from(sizes))
     if any(each < 0 for each in shape):
         raise RuntimeError(f"resize_(): a size is negative: {list(shape)}")

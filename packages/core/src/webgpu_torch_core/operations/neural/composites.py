@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...dispatch.registry import operation
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import refuse_types
+from ..common import attach, ordered_as, refuse_types, with_ordered_gradient
 from ..elementwise.overloads import clamp
 from ..in_place.writing import make_in_place, replaced
 from ..movement.joining import place_inside
@@ -45,8 +45,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
         if value and mode in _MODES:
             raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
         return _pad_by_index(input, amounts, mode)
-    if not amounts:
-        return input.clone()
+    return _pad_by_number(input, amounts, 0 if value is None else value) if amounts else input.clone()
+
+
+def _pad_by_number(input: Tensor, amounts: Sequence[int], value: float = 0) -> Tensor:
     before, shape = [0] * input.ndim, list(input._layout.shape)
     for pair in range(len(amounts) // 2):
         dim = input.ndim - 1 - pair
@@ -60,8 +62,10 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
             )
     if max(amounts) <= 0:
         # What only takes away keeps the order of the dimensions.
-        return input[tuple(slice(-first, size - first) for first, size in zip(before, shape, strict=True))].clone()
-    return place_inside(input, tuple(before), tuple(shape), 0 if value is None else value)
+        places = tuple(slice(-first, size - first) for first, size in zip(before, shape, strict=True))
+        left, added = input.detach()[places].clone(), [-each for each in amounts]
+        return attach(left, "ConstantPadNdBackward0", (input,), lambda grad: _pad_by_number(grad, added))
+    return ordered_as(place_inside(input, tuple(before), tuple(shape), value, ordered=True), input)
 
 
 @lru_cache(maxsize=256)
@@ -114,7 +118,9 @@ def _pad_by_index(input: Tensor, amounts: list[int], mode: str) -> Tensor:
             input = input.narrow(dim, max(-before, 0), input.shape[dim] - max(-before, 0) - max(-after, 0))
             before, after = max(before, 0), max(after, 0)
         tables.insert(0, _padding_table(input.shape[dim], before, after, mode))
-    return resampled(input, tables)
+    # PyTorch's wrapped copies are row-major.
+    order = (mode != "circular",) * 2
+    return resampled(with_ordered_gradient(input) if order[0] else input, tables, ordered=order)
 
 
 @operation("composite", namespace="functional", method=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import dtype, float32, float64, int64
-from ...ir.layouts import wrap_dimension
+from ...ir.layouts import Layout, wrap_dimension
 from ...ir.scalar_math import round_to_float32
 from ...record.grad_mode import no_grad, recording
 from ...replay.recipes import remembered
@@ -15,7 +15,17 @@ from ...tensors.memory_formats import contiguous_format
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import as_dimensions, attach, needs_gradient, no_view, refuse_types, require_tensor, type_title
+from ..common import (
+    as_dimensions,
+    attach,
+    image_order,
+    in_order,
+    needs_gradient,
+    no_view,
+    refuse_types,
+    require_tensor,
+    type_title,
+)
 from ..creation.ranges import arange
 from ..elementwise.overloads import where
 from ..in_place.writing import replaced, snapshot
@@ -164,11 +174,11 @@ def layer_norm(
     return (result if bias is None else result + bias).to(input.dtype)
 
 
-def standardized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
-    """Return the input with mean 0 and variance 1 over dimensions."""
+def standardized(input: Tensor, dims: tuple[int, ...], eps: float, target: Layout | None = None) -> Tensor:
+    """Return the input with mean 0 and variance 1 over dimensions: row-major, unless it is to have a dense ``target`` layout."""
     if not input.numel():
         return input.clone(memory_format=contiguous_format)
-    normal, scale = standardize(_wide(input.detach()), dims, eps, needs_gradient(input))
+    normal, scale = standardize(_wide(input.detach()), dims, eps, needs_gradient(input), target)
     result = normal.to(input.dtype)
     if not needs_gradient(input):
         return result
@@ -181,7 +191,7 @@ def standardized(input: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
         input = saved.unpack()
         wide, factor, unit = _wide(grad), scale, kept
         if unit is None:
-            unit, factor = standardize(_wide(input.detach()), dims, eps, True)
+            unit, factor = standardize(_wide(input.detach()), dims, eps, True, target)
         if needs_gradient(input):
             again = _wide(input)
             middle = again - mean(again, dims, True)
@@ -223,7 +233,7 @@ def rms_norm(
     refuse_types("rms_norm", input, 0, 1)
     dims = tuple(range(input.ndim - len(shape), input.ndim))
     machine = 2.220446049250313e-16 if input.dtype is float64 else 1.1920928955078125e-07
-    wide = _wide(input)
+    wide = _wide(in_order(input, image_order(input)))
     result = wide * (mean(wide * wide, dims, True) + (machine if eps is None else eps)).rsqrt()
     return (result if weight is None else result * weight).to(input.dtype)
 

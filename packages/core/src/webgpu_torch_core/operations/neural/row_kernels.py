@@ -11,7 +11,7 @@ from typing import Any
 from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int64
 from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
-from ...ir.layouts import Layout, contiguous_strides, number_of_elements
+from ...ir.layouts import Layout, contiguous_layout, contiguous_strides, number_of_elements
 from ...ir.monoids import monoid
 from ...ir.scalar import exp, log, reciprocal_sqrt
 from ...tensors.tensor import Tensor
@@ -34,6 +34,7 @@ class Rows:
         leaf = ir.load(0, source.offset, tuple(source.strides[index] for index in order), kind)
         self.element: Any = ir.cast(leaf, self.compute)
         dense = contiguous_strides(source.shape)
+        self.order = order
         self.strides = tuple(dense[index] for index in order)
         self.reductions: list[Reduction] = []
 
@@ -41,6 +42,10 @@ class Rows:
         """Add a reduction and return its result, for the expressions that follow."""
         self.reductions.append(Reduction(monoid(kind, self.compute), value))
         return ir.reduced(len(self.reductions) - 1, self.compute)
+
+    def lay_out(self, target: Layout) -> None:
+        """Store elements in the dense layout of a target, where they are row-major otherwise."""
+        self.strides = tuple(target.strides[index] for index in self.order)
 
     def kernel(self, name: str, value: Any, parameters: tuple[dtype, ...] = (), per_row: Any = None) -> RowProgram:
         """Return the kernel that stores ``value`` per element and, where given, ``per_row`` per row as output 1."""
@@ -109,8 +114,11 @@ def log_softmax_at(source: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 @kernel_cache
-def _standardize_kernel(source: Layout, numel: int, kind: dtype, dims: tuple[int, ...], with_scale: bool) -> RowProgram:
+def _standardize_kernel(
+    source: Layout, numel: int, kind: dtype, dims: tuple[int, ...], with_scale: bool, target: Layout
+) -> RowProgram:
     rows = Rows(source, numel, kind, dims)
+    rows.lay_out(target)
     count = float(max(number_of_elements(rows.inner), 1))
     centered = rows.element - rows.reduce("sum", rows.element) / count
     variance = rows.reduce("sum", centered * centered) / count
@@ -118,10 +126,16 @@ def _standardize_kernel(source: Layout, numel: int, kind: dtype, dims: tuple[int
     return rows.kernel("standardize", centered * scale, (rows.compute,), scale if with_scale else None)
 
 
-def standardize(source: Tensor, dims: tuple[int, ...], eps: float, with_scale: bool) -> tuple[Tensor, Tensor | None]:
-    """Return ``(x - mean) / sqrt(var + eps)`` over dimensions and, if asked, ``1 / sqrt(var + eps)`` with them kept."""
-    kernel = _standardize_kernel(source._layout, source._storage.value.numel, source.dtype, dims, with_scale)
-    shapes = [source._layout.shape]
+def standardize(
+    source: Tensor, dims: tuple[int, ...], eps: float, with_scale: bool, target: Layout | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """Return ``(x - mean) / sqrt(var + eps)`` over dimensions and, if asked, ``1 / sqrt(var + eps)`` with them kept.
+
+    The first is row-major, unless it is to have a dense ``target`` layout.
+    """
+    target = contiguous_layout(source._layout.shape) if target is None else target
+    kernel = _standardize_kernel(source._layout, source._storage.value.numel, source.dtype, dims, with_scale, target)
+    shapes: list[Any] = [target]
     if with_scale:
         shapes.append(reduced_shape(source._layout.shape, dims, True))
     found = record(kernel, (source,), (float(eps),), shapes)

@@ -137,23 +137,31 @@ def _resampling_kernel(
 
 
 @with_type_rule("resampled")
-def resampled(input: Tensor, tables: Sequence[Table | None], from_zero: bool = False) -> Tensor:
-    """Return the input with its last dimensions mapped by one table each (None keeps a dimension), in its order in memory.
+def resampled(
+    input: Tensor, tables: Sequence[Table | None], from_zero: bool = False, ordered: tuple[bool, bool] = (True, True)
+) -> Tensor:
+    """Return the input with its last dimensions mapped by one table each (None keeps a dimension).
 
-    ``from_zero``: sums begin with 0. Tables with weights need floating-point inputs. Differentiable any number of times, at the
-    cost of the transposed map.
+    Tables with weights need floating-point inputs. Differentiable any number of times, at the cost of the transposed map.
+
+    Args:
+        from_zero: whether sums begin with 0.
+        ordered: whether the result is in the input's order in memory, and whether the gradient is in the order of what arrives;
+            row-major if not.
     """
-    return ordered_as(_mapped(input, tables, from_zero), input)
+    result = _mapped(input, tables, from_zero, ordered)
+    return ordered_as(result, input) if ordered[0] else result
 
 
-def _mapped(input: Tensor, tables: Sequence[Table | None], from_zero: bool) -> Tensor:
+def _mapped(input: Tensor, tables: Sequence[Table | None], from_zero: bool, ordered: tuple[bool, bool]) -> Tensor:
     """Return the input with its last dimensions mapped, in row-major order."""
     chosen = [index for index, each in enumerate(tables) if each is not None]
     if math.prod(tables[index].width for index in chosen) > FEW and len(chosen) > 1:  # type: ignore[union-attr]
         # Dimensions that shrink most come first: less is left for the others.
         chosen.sort(key=lambda index: len(tables[index].rows) / max(tables[index].size, 1))  # type: ignore[union-attr]
         for index in chosen:
-            input = _mapped(input, [each if number == index else None for number, each in enumerate(tables)], from_zero)
+            alone = [each if number == index else None for number, each in enumerate(tables)]
+            input = _mapped(input, alone, from_zero, ordered)
         return input
     first = input.ndim - len(tables)
     shape = (
@@ -173,7 +181,8 @@ def _mapped(input: Tensor, tables: Sequence[Table | None], from_zero: bool) -> T
     count = len(operands)
 
     def run_backward(grad: Tensor) -> tuple[Any, ...]:
-        back = resampled(grad, [None if each is None else each.transposed() for each in tables], True)
+        transposed = [None if each is None else each.transposed() for each in tables]
+        back = resampled(grad, transposed, True, ordered[::-1])
         return (back, *(None,) * (count - 1))
 
     return attach(result, "ResampleBackward0", operands, run_backward)
