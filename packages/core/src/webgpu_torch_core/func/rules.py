@@ -162,8 +162,10 @@ def _padded(func: Any, level: int, args: Any, kwargs: Any) -> Any:
 
 @rule("zero_", "fill_", "detach_")
 def _passed_in_place(func: Any, level: int, args: Any, kwargs: Any) -> Any:
-    if any(is_batched(each, level) for each in tree_leaves((args[1:], kwargs))):
-        return aligned(func, level, args, kwargs)
+    numbers = [each for each in tree_leaves((args[1:], kwargs)) if is_batched(each, level)]
+    if numbers:
+        # One for each example, which no call takes as numbers.
+        return args[0].copy_(*numbers) if not numbers[0].dim() else one_by_one(func, level, args, kwargs)
     func(args[0].batch, *args[1:], **kwargs)
     return args[0]
 
@@ -298,11 +300,21 @@ def _answer(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None)
     level = level_of(args, kwargs)
     if level == 0:
         return func(*args, **kwargs)
+    rules_of_writes.check_written(func, level, args, kwargs)
     return rule_for(func)(func, level, args, kwargs)
 
 
 BatchedTensor.__torch_function__ = classmethod(_answer)  # type: ignore[assignment]
 
-from . import drawing, rules_of_dimensions, rules_of_products  # noqa: E402
+from . import drawing, rules_of_dimensions, rules_of_products, rules_of_writes  # noqa: E402
 
-__all__ = ["RULES", "aligned", "drawing", "rule", "rule_for", "rules_of_dimensions", "rules_of_products"]
+__all__ = [
+    "RULES",
+    "aligned",
+    "drawing",
+    "rule",
+    "rule_for",
+    "rules_of_dimensions",
+    "rules_of_products",
+    "rules_of_writes",
+]

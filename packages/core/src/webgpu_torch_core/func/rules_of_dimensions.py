@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..dispatch.numpy_names import NAMES, parameter_names
+from ..dispatch.registry import OPERATIONS
 from ..operations.common import sizes_from
 from ..tensors.pytree import tree_leaves
 from ..tensors.tensor import Tensor
@@ -204,9 +205,10 @@ def _index_selected(func: Any, level: int, args: Any, kwargs: Any) -> Any:
 
 @rule("scatter", "scatter_add", "scatter_", "scatter_add_")
 def _scattered(func: Any, level: int, args: Any, kwargs: Any) -> Any:
-    given = _bound(func, args, kwargs) or {}
+    # The in-place forms take what these take.
+    given = _bound(OPERATIONS[func.__name__.rstrip("_")].function, args, kwargs) or {}
     value, dim = list(given.values())[:2]
-    if value.dim() == 0 or (is_in_place(func) and not is_batched(value, level)):
+    if value.dim() == 0:
         return one_by_one(func, level, args, kwargs)
     rest = [unwrap(each, level) if isinstance(each, Tensor) else each for each in list(given.values())[2:]]
     names = list(given)[2:]

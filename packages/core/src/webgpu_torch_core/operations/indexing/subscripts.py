@@ -477,7 +477,7 @@ def _has_dimension(input: Tensor, dim: int, *_: object) -> None:
 _fill_positions = make_in_place(index_fill, "index_fill_", apart=True)
 
 
-def _index_fill_in_place(self: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
+def index_fill_(self: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
     """In-place version of :func:`index_fill`; what an expanded tensor shows several times is filled once."""
     check_leaf(self)
     shown = without_repeats(self)
@@ -496,4 +496,4 @@ for _function in (scatter, scatter_add, scatter_reduce, index_add, masked_scatte
     _made = make_in_place(_function, f"{_function.__name__}_", _function, apart=_function is not masked_scatter)
     setattr(Tensor, _made.__name__, _made)
 Tensor.index_copy_ = make_in_place(index_copy, "index_copy_", _has_dimension, apart=True)  # type: ignore[attr-defined]
-Tensor.index_fill_ = _index_fill_in_place  # type: ignore[attr-defined]
+Tensor.index_fill_ = index_fill_  # type: ignore[attr-defined]
