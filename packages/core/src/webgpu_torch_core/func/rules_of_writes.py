@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 from ..tensors.tensor import Tensor
-from .batching import is_batched, is_in_place, one_by_one
+from .batching import BatchedTensor, is_batched, is_in_place, one_by_one
 from .rules import rule
 
 _SHARED = (
@@ -23,7 +22,7 @@ _STATISTICS = (
 )
 
 
-def check_written(func: Any, level: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+def check_written(func: object, level: int, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
     """Raise a RuntimeError where a call with an example of a level writes into what all examples share, or into a result given."""
     name = getattr(func, "__name__", "")
     if is_in_place(func) and args and isinstance(args[0], Tensor) and not is_batched(args[0], level):
@@ -39,7 +38,9 @@ def check_written(func: Any, level: int, args: Sequence[Any], kwargs: Mapping[st
 
 
 @rule("batch_norm", "instance_norm")
-def _normalised(func: Any, level: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def _normalised(
+    func: Callable[..., object], level: int, args: Sequence[object], kwargs: Mapping[str, object]
+) -> object:
     own = "use_input_stats" if func.__name__ == "instance_norm" else "training"
     names = ("input", "running_mean", "running_var", "weight", "bias", own)
     given = dict(zip(names, args, strict=False)) | dict(kwargs)
@@ -52,7 +53,9 @@ def _normalised(func: Any, level: int, args: Sequence[Any], kwargs: Mapping[str,
 
 
 @rule("squeeze_", "unsqueeze_", "transpose_", "swapaxes_", "swapdims_", "t_")
-def _looked_at_otherwise(func: Any, level: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def _looked_at_otherwise(
+    func: Callable[..., object], level: int, args: Sequence[BatchedTensor], kwargs: Mapping[str, object]
+) -> BatchedTensor:
     """What changes an example's shape in place looks at its batch in another way."""
     changed = getattr(args[0], func.__name__[:-1])(*args[1:], **kwargs)
     args[0].batch, args[0]._layout = changed.batch, changed._layout

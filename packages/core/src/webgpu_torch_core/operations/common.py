@@ -282,13 +282,13 @@ def ordered_as(result: Tensor, *sources: Tensor) -> Tensor:
 
 
 def with_ordered_gradient(input: Tensor, *sources: Tensor) -> Tensor:
-    """Return images or volumes whose gradient comes back with channels last in memory if they, or the sources given, have them so."""
+    """Return images ``[n, c, sizes…]`` whose gradient comes back with channels last in memory if they, or the sources given, have them so."""
     order = image_order(*(sources or (input,)))
     return input if order is contiguous_format else with_gradient_in(input, order)
 
 
 def with_gradient_in(input: Tensor, order: memory_format) -> Tensor:
-    """Return a tensor whose gradient comes back in a named order in memory."""
+    """Return a tensor of equal elements whose gradient comes back in a named order in memory."""
     if not needs_gradient(input):
         return input
     same = Tensor._from_storage(input._storage, input._layout, input.dtype, input.device)

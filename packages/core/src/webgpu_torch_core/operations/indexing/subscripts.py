@@ -478,7 +478,7 @@ _fill_positions = make_in_place(index_fill, "index_fill_", apart=True)
 
 
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
-    """In-place version of :func:`index_fill`; what an expanded tensor shows several times is filled once."""
+    """In-place version of :func:`index_fill`; what an expanded tensor shows several times along a dimension is filled once."""
     check_leaf(self)
     shown = without_repeats(self)
     if shown is not self:
