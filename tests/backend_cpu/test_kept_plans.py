@@ -20,7 +20,7 @@ from webgpu_torch_core.record.engine import Engine
 from webgpu_torch_core.scheduling import Scheduled
 
 ENGINE: Engine = engine_for(torch.device("cpu"))
-LAYERS = plans.LEAST_ENTRIES
+LAYERS = ENGINE.device.plan_length
 
 
 @pytest.fixture(autouse=True)

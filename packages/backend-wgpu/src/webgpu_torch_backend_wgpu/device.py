@@ -60,6 +60,8 @@ class WgpuDevice(Device):
     kernel_length = 160
     plan_files = KeptFiles("webgpu")
     plan_modules = (codegen,)
+    # Generating text takes longer than scheduling, and long tapes are handed over in pieces.
+    plan_length = 16
 
     def __init__(self, gpu: Gpu, adapter: Adapter, facts: Facts, index: int) -> None:
         self.name = f"webgpu:{index}"

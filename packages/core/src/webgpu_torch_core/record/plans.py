@@ -18,9 +18,6 @@ from ..ir.expression import topological
 from ..scheduling import Limits, Scheduled, described, schedule
 from .tape import Entry
 
-#: kernels of a tape from which on its plan is kept: a shorter one is quicker to make than to look for
-LEAST_ENTRIES = 64
-
 
 def planned(
     entries: Sequence[Entry],
@@ -37,7 +34,7 @@ def planned(
 
     def plan() -> Scheduled:
         name = None
-        if device.plan_files is not None and fuses and len(entries) >= LEAST_ENTRIES:
+        if device.plan_files is not None and fuses and len(entries) >= device.plan_length:
             name = _name(entries, sorted(wanted), sorted(donatable), device)
         found = None if name is None else _known(device, name)
         if found is None:
