@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from webgpu_torch_backend_cpu import sliding, windows
 
 
@@ -84,3 +86,24 @@ def test_written_where_they_belong(images, taps, size):
     assert np.shares_memory(found, result)
     expected = np.einsum("mcij,nyxcij->nmyx", left[:, 0, 0, 0], right[0])
     np.testing.assert_allclose(result, expected, rtol=1e-4)
+
+
+@settings(deadline=None)
+@given(
+    st.integers(1, 3), st.integers(1, 24), st.tuples(st.integers(2, 6), st.integers(1, 6)), st.tuples(st.integers(1, 5), st.integers(1, 4)),
+    st.permutations(range(3)), st.tuples(*[st.integers(1, 3)] * 3), st.integers(0, 99),
+)  # fmt: skip
+def test_products_reach_memory_of_any_layout(
+    rows: int, channels: int, places: tuple[int, int], taps: tuple[int, int], order: list[int], steps: tuple[int, ...], seed: int
+) -> None:  # fmt: skip
+    generator = np.random.default_rng(seed)
+    image = generator.random((channels, places[0] + taps[0] - 1, places[1] + taps[1] - 1), np.float32)
+    channel, row, column = image.strides
+    shape = (1, *places, channels, *taps)
+    right = np.lib.stride_tricks.as_strided(image, shape, (0, row, column, channel, row, column))
+    left = generator.random((rows, 1, 1, channels, *taps), np.float32)
+    sizes = (rows, *places)
+    memory = np.full([sizes[axis] * step for axis, step in zip(order, steps, strict=True)], np.nan, np.float32)
+    into = memory[tuple(slice(None, None, step) for step in steps)].transpose(np.argsort(order))
+    windows.contract(left, right, (0, 1, 2), into)
+    np.testing.assert_allclose(into, np.einsum("mcij,yxcij->myx", left[:, 0, 0], right[0]), rtol=1e-4)

@@ -17,14 +17,15 @@ def convolutions(draw):
     """Draw the shapes and options of a convolution that has a result."""
     dimensions = draw(st.sampled_from([1, 2, 2, 3]))
     groups, per_group = draw(st.sampled_from([1, 1, 2, 3])), draw(st.sampled_from([1, 2, 3]))
-    taps = draw(st.lists(st.integers(1, 3), min_size=dimensions, max_size=dimensions))
+    taps = draw(st.lists(st.integers(1, 5 if dimensions < 3 else 3), min_size=dimensions, max_size=dimensions))
     padding = draw(st.lists(st.integers(0, 2), min_size=dimensions, max_size=dimensions))
-    dilation, stride = draw(st.sampled_from([1, 1, 2])), draw(st.sampled_from([1, 1, 2, 3]))
+    dilation = draw(st.sampled_from([1, 1, 2]))
+    stride = draw(st.lists(st.sampled_from([1, 1, 2, 3]), min_size=dimensions, max_size=dimensions))
     least = [max(dilation * (size - 1) + 1 - 2 * pad, 1) for size, pad in zip(taps, padding, strict=True)]
     sizes = [low + draw(st.integers(0, 5)) for low in least]
-    out = groups * draw(st.integers(1, 3))
+    out = groups * draw(st.sampled_from([1, 2, 3, 9]))
     shape = (draw(st.integers(1, 3)), groups * per_group, *sizes)
-    options = {"stride": stride, "padding": tuple(padding), "dilation": dilation, "groups": groups}
+    options = {"stride": tuple(stride), "padding": tuple(padding), "dilation": dilation, "groups": groups}
     return (
         shape,
         (out, per_group, *taps),
@@ -52,8 +53,8 @@ def test_values_and_gradients(case):
     if turned:
         # The other way: what went out comes in.
         data[0] = torch.randn((shape[0], weight[0], *shape[2:]))
-        if any((size - 1) * options["stride"] - 2 * pad + options["dilation"] * (taps - 1) + 1 < 1 for size, pad, taps in zip(
-            shape[2:], options["padding"], weight[2:], strict=True)):  # fmt: skip
+        if any((size - 1) * step - 2 * pad + options["dilation"] * (taps - 1) + 1 < 1 for size, pad, taps, step in zip(
+            shape[2:], options["padding"], weight[2:], options["stride"], strict=True)):  # fmt: skip
             return
     rough = {"rtol": 2e-2, "atol": 0.5} if kind == "float16" else {"rtol": 1e-4, "atol": 1e-3}
     with core.device("cpu"):

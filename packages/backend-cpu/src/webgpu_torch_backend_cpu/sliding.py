@@ -75,12 +75,17 @@ def slid_products(factors: list[Array], right: Array, batch: int, slide: Slide, 
     rows = _rows(right, batch, slide, 2 * m * width)
     spare = np.empty((*lead, m, rows * width), right.dtype)
     for start, stop, patches in _strips(right, batch, into.ndim - batch - 1, slide, rows):
-        target = into[(slice(None),) * (batch + 1) + (slice(start, stop),)].reshape((*lead, m, -1))
+        place = into[(slice(None),) * (batch + 1) + (slice(start, stop),)]
+        # Where its places lie apart, there is no matrix to write into.
+        is_matrix = are_together(place, batch + 1)
+        target = place.reshape((*lead, m, -1)) if is_matrix else np.empty((*lead, m, patches[0].shape[-1]), right.dtype)
         for number, (factor, patch) in enumerate(zip(factors, patches, strict=True)):
             out = spare[..., : patch.shape[-1]] if number else target
             np.matmul(factor, patch, out=out)
             if number:
                 target += out
+        if not is_matrix:
+            place[...] = target.reshape(place.shape)
 
 
 def factors_of(left: Array, right: Array, batch: int, slide: Slide) -> list[Array]:

@@ -129,5 +129,3 @@ def _forked() -> None:
 atexit.register(_ended)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forked)
-
-__all__ = ["KeptFiles"]
