@@ -11,6 +11,7 @@ import zipfile
 
 import pytest
 import torch
+import webgpu_torch_core as ours
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from webgpu_torch_core.files import HostStorage, HostTensor, UnpicklingError, read_pickle, write_pickle
@@ -382,3 +383,15 @@ def test_what_makes_tensors_fails_with_the_files_name(tmp_path):
     torch.save({"a": torch.ones(2)}, tmp_path / "x.pt")
     with pytest.raises(UnpicklingError, match=r"x\.pt.*only floating-point.*read after 'a'"):
         read_pickle(tmp_path / "x.pt", refuse)
+
+
+def test_a_place_that_takes_no_file_keeps_nothing(tmp_path):
+    """A missing folder is named as PyTorch names it; where the name is taken by a folder, nothing half-written stays."""
+    missing = tmp_path / "missing" / "x.pt"
+    for library in (torch, ours):
+        with pytest.raises(RuntimeError, match=r"Parent directory .*missing does not exist"):
+            library.save([1], missing)
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OSError, match="taken"):
+        ours.save([1], tmp_path / "taken")
+    assert [each.name for each in tmp_path.iterdir()] == ["taken"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import mmap
 import os
@@ -236,7 +237,10 @@ class AtomicFile:
 
     def __exit__(self, kind: object, value: object, traceback: object) -> None:
         self._file.close()
-        if kind is None:
-            os.replace(self._temporary, self._path)
-        else:
-            os.unlink(self._temporary)
+        try:
+            if kind is None:
+                os.replace(self._temporary, self._path)
+        finally:
+            # It is gone where it has its name.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._temporary)

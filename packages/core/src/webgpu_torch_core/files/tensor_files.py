@@ -63,13 +63,16 @@ def save(
     other arguments count for nothing.
 
     Raises:
-        RuntimeError: several tensors of different types look at one storage.
+        RuntimeError: several tensors of different types look at one storage, or there is no folder for the file.
         AttributeError: ``f`` is neither a path nor can it be written.
     """
     if not (isinstance(f, str | os.PathLike) or hasattr(f, "write")):
         raise AttributeError(
             f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}"
         )
+    folder = "" if hasattr(f, "write") else os.path.dirname(os.fsdecode(f))
+    if folder and not os.path.isdir(folder):
+        raise RuntimeError(f"Parent directory {folder} does not exist.")
     storages: dict[tuple[int, int], HostStorage] = {}
     kinds: dict[int, dtype] = {}
     quantized: dict[int, HostStorage] = {}
