@@ -48,6 +48,19 @@ def contiguous_host(tensor: Tensor) -> HostTensor:
     return HostTensor.from_bytes(source.dtype, tuple(source.shape), data)
 
 
+def _check_target(f: object) -> None:
+    """Raise what :func:`save` does where there is nothing to write to."""
+    if hasattr(f, "write"):
+        return
+    if not isinstance(f, str | os.PathLike):
+        raise AttributeError(
+            f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}"
+        )
+    folder = os.path.dirname(os.fsdecode(f))
+    if folder and not os.path.isdir(folder):
+        raise RuntimeError(f"Parent directory {folder} does not exist.")
+
+
 def save(
     obj: Any,
     f: Any,
@@ -66,13 +79,7 @@ def save(
         RuntimeError: several tensors of different types look at one storage, or there is no folder for the file.
         AttributeError: ``f`` is neither a path nor can it be written.
     """
-    if not (isinstance(f, str | os.PathLike) or hasattr(f, "write")):
-        raise AttributeError(
-            f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}"
-        )
-    folder = "" if hasattr(f, "write") else os.path.dirname(os.fsdecode(f))
-    if folder and not os.path.isdir(folder):
-        raise RuntimeError(f"Parent directory {folder} does not exist.")
+    _check_target(f)
     storages: dict[tuple[int, int], HostStorage] = {}
     kinds: dict[int, dtype] = {}
     quantized: dict[int, HostStorage] = {}
