@@ -61,7 +61,7 @@ class WgpuDevice(Device):
     plan_files = KeptFiles("webgpu")
     plan_modules = (codegen,)
     # Generating text takes longer than scheduling, and long tapes are handed over in pieces.
-    plan_length = 16
+    plan_length = 8
 
     def __init__(self, gpu: Gpu, adapter: Adapter, facts: Facts, index: int) -> None:
         self.name = f"webgpu:{index}"

@@ -37,7 +37,7 @@ class Variable(NamedTuple):
 
 CACHE = Variable(
     "WEBGPU_TORCH_CACHE",
-    "where facts about drivers and compiled kernels are kept; the platform's folder for caches otherwise",
+    "where facts about drivers, plans and compiled kernels are kept; the platform's folder for caches otherwise",
 )
 DEBUG = Variable("WEBGPU_TORCH_DEBUG", "what is written to stderr, from 1 (devices) to 4 (the source of kernels)")
 DEVICE = Variable("WEBGPU_TORCH_DEVICE", "the device that new tensors land on")
