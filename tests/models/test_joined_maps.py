@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import itertools
+import weakref
 
 import pytest
 import webgpu_torch_core as torch
@@ -148,3 +150,14 @@ def test_evaluated_models_on_accelerators_are_joined(device: str) -> None:
     attention = model.encoder.layer[0].attention.attention
     places = {getattr(attention, name).weight.untyped_storage().data_ptr() for name in attention.joined_maps}
     assert len(places) == (1 if device == "webgpu" else 3)
+
+
+def test_nobody_keeps_maps() -> None:
+    maps = [Linear(4, 2), Linear(4, 3, bias=False)]
+    lay_side_by_side(maps)
+    with torch.no_grad():
+        products(torch.ones(1, 4), *[[each] for each in maps])
+    gone = [weakref.ref(each) for each in (*maps, maps[0].weight)]
+    maps.clear()
+    gc.collect()
+    assert [each() for each in gone] == [None] * 3

@@ -138,16 +138,18 @@ def join_maps(model: Module) -> None:
 
 
 class _Run(NamedTuple):
-    """Neighbouring maps: to which groups what they give belongs, how much of it to each, and their weights where these lie together."""
+    """Some of the maps of groups that are neighbours: to which groups what they give belongs, how much of it to each, and their
+    weights where these lie together."""
 
-    maps: Sequence[Module]
+    maps: slice
     groups: list[int]
     sizes: list[int]
     wholes: list[_Whole | None] | None
 
 
-#: by the first of some maps: what had changed when they were last looked at, in which groups they were, and their runs
-_known: WeakKeyDictionary[Module, tuple[int, tuple[Sequence[Module], ...], list[_Run]]] = WeakKeyDictionary()
+#: by the first of some maps: what had changed when they were last looked at, which they were in which groups, by identity (what
+#: refers to a map would keep it), and their runs
+_known: WeakKeyDictionary[Module, tuple[int, list[list[int]], list[_Run]]] = WeakKeyDictionary()
 
 
 def products(x: Tensor, *groups: Sequence[Module]) -> tuple[Tensor, ...]:
@@ -162,12 +164,14 @@ def products(x: Tensor, *groups: Sequence[Module]) -> tuple[Tensor, ...]:
     """
     if torch.is_grad_enabled():
         return tuple(_beside([each(x) for each in group]) for group in groups)
-    known = _known.get(groups[0][0])
-    if known is None or known[0] != structure.version or known[1] != groups:
-        known = structure.version, groups, _found_runs(groups)
+    known, identities = _known.get(groups[0][0]), [[*map(id, group)] for group in groups]
+    if known is None or known[0] != structure.version or known[1] != identities:
+        known = structure.version, identities, _found_runs(groups)
         _known[groups[0][0]] = known
     found: list[list[Tensor]] = [[] for _ in groups]
-    for maps, numbers, sizes, wholes in known[2]:
+    flat = [each for group in groups for each in group]
+    for part, numbers, sizes, wholes in known[2]:
+        maps = flat[part]
         pieces = [each(x) for each in maps] if wholes is None else _product(x, maps[0], wholes).split(sizes, dim=-1)
         for number, piece in zip(numbers, pieces, strict=True):
             found[number].append(piece)
@@ -181,18 +185,19 @@ def _beside(parts: Sequence[Tensor]) -> Tensor:
 def _found_runs(groups: Sequence[Sequence[Module]]) -> list[_Run]:
     """Return the runs of the maps of groups; what moves their weights is noticed from now on."""
     numbers = iter([number for number, group in enumerate(groups) for _ in group])
-    found = []
+    found: list[_Run] = []
     for maps, kinds in _runs([each for group in groups for each in group]):
-        own = [next(numbers) for _ in maps]
+        start = found[-1].maps.stop if found else 0
+        own, part = [next(numbers) for _ in maps], slice(start, start + len(maps))
         wholes = None if kinds is None else _wholes(maps, kinds)
         watched.update(id(each) for parts in kinds or () for each in parts if each is not None)
         if wholes is None:
-            found.append(_Run(maps, own, [], None))
+            found.append(_Run(part, own, [], None))
             continue
         sizes = dict.fromkeys(own, 0)
         for number, size in zip(own, _sizes(maps), strict=True):
             sizes[number] += size
-        found.append(_Run(maps, list(sizes), list(sizes.values()), wholes))
+        found.append(_Run(part, list(sizes), list(sizes.values()), wholes))
     return found
 
 
