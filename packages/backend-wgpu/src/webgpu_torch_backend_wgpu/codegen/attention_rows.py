@@ -30,7 +30,7 @@ _SPLITS = (1, 2, 4, 8, 16, 32, 64)
 #: as one of these takes for a column, and the products with a column that last as long again
 _SHARE, _TOGETHER, _COLUMN, _PRODUCTS = 1.5, 4, 14500, 512
 #: what a second pass and each part that it adds cost, in dispatches
-_SPLITTING, _PART = 0.3, 0.02
+_SPLITTING, _PART = 0.3, 0.05
 #: least threads of a workgroup, and most; most that share a product with a column
 _LEAST, _MOST, _TEAM = 64, 512, 4
 #: the share of a column's time that one of those at once takes, those whose time more threads save when they begin and end; and the

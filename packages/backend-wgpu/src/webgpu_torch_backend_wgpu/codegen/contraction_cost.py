@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 #: rows that are left out together at least
 _LEAST_ROWS = 64
-#: the share of its rate that a unit reaches with one block that is left over, and in how many rounds at most one is: of more
-#: blocks some take the places of others sooner
+#: the share of its rate that a unit reaches with one block that is left over, and in how many rounds at most one is where as many
+#: are computed at once: of more some take the places of others sooner
 _LEFT_OVER, _ROUNDS = 0.5, 4
 #: sums of all threads of a unit with which it reaches its rate, and the share of it that fewer in several blocks reach
 _ENOUGH_SUMS, _FEW = 1 << 14, 0.9
@@ -56,7 +56,9 @@ def blocks_seconds(
     splits = tile.splits
     blocks = max(-(-m // tile.m) * -(-n // tile.n) * batch * splits, 1)
     rounds = -(-blocks // facts.units)
-    is_left_over = together > 1 and 1 < rounds <= _ROUNDS and rounds % together == 1
+    is_left_over = (
+        together > 1 and 1 < rounds <= (_ROUNDS if together <= _ROUNDS else rounds) and rounds % together == 1
+    )
     lasting = rounds - 1 + 1 / _LEFT_OVER if is_left_over else rounds
     few = rounds * tile.m * tile.n * tile.slices < _ENOUGH_SUMS
     reached = alone if rounds == 1 else _FEW if few else 1.0

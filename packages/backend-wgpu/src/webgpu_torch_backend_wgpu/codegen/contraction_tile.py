@@ -120,8 +120,8 @@ _MANY_SUMS, _SUMS_OF_UNIT = 64, 1 << 15
 #: sums of a thread that are few, and the shares of their rate that such threads, and deep blocks read ahead, reach where no
 #: neighbours are read at once
 _FEW_SUMS, _ONE_BY_ONE, _AHEAD_ONE_BY_ONE = 16, 0.6, 0.75
-#: elements that are left out between rows of a block, where neighbours along k go to different rows
-_PAD = 4
+#: elements left out between rows of a block where neighbours along k go to different rows, and the share of shallow ones read ahead
+_PAD, _SHALLOW_ALONG_K = 4, 0.95
 #: in how many parts a sum may be split
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 #: columns of blocks from which on rows of blocks go in bands, so that the right operand's blocks stay in the cache
@@ -192,19 +192,17 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
         share *= _ONE_BY_ONE
     elif one_by_one and is_ahead:
         share *= _AHEAD_ONE_BY_ONE
-    elements = computed[0] * tile.m + computed[1] * tile.n
-    m, n = (number_of_elements(each) for each in (kernel.m, kernel.n))
-    sums = tile.m * tile.n
+    elif tile.stages > 1 and tile.pad and not is_ahead:
+        share *= _SHALLOW_ALONG_K
+    m, n, sums = number_of_elements(kernel.m), number_of_elements(kernel.n), tile.m * tile.n
     reached = rows_reached(m, tile.m, tile.rows) * rows_reached(n, tile.n, tile.columns)
-    work = 2 * reached / (share * (reached / sums) ** _FEWER) + elements * computing
+    work = 2 * reached / (share * (reached / sums) ** _FEWER)
+    work += (computed[0] * tile.m + computed[1] * tile.n) * computing
     rate = facts.flops * 2 * sums / work
     waiting = _ALONE_WITH_FEW_THREADS
     if tile.threads >= _ENOUGH_THREADS:
-        waiting = (
-            (_ALONE_AHEAD if is_ahead else _ALONE_WITH_MANY)
-            * tile.threads
-            / (-(-tile.threads // _ENOUGH_THREADS) * _ENOUGH_THREADS)
-        )
+        waiting = _ALONE_AHEAD if is_ahead else _ALONE_WITH_MANY
+        waiting *= tile.threads / (-(-tile.threads // _ENOUGH_THREADS) * _ENOUGH_THREADS)
     return blocks_seconds(kernel, tile, facts, rate, lead, waiting if many else _ALONE, together)
 
 
