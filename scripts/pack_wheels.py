@@ -104,7 +104,11 @@ def indented(source: str) -> str:
             levels[first] = level
         levels |= dict.fromkeys(range(first + 1, last + 1), -1)
     rows = enumerate(lines, 1)
-    return "".join(each if levels.get(row, -1) < 0 else " " * levels[row] + each.lstrip(" ") for row, each in rows)
+    begun = {row: level for row, level in levels.items() if level >= 0}
+    # A line of which nothing is left needs no level.
+    return "".join(
+        " " * (begun[row] if each.strip() else 0) + each.lstrip(" ") if row in begun else each for row, each in rows
+    )
 
 
 def shortened(source: str, path: str, names: Container[str]) -> str:

@@ -421,9 +421,9 @@ def lines(path, *names):
     found = shortened(SOURCE, path, names).split("\\n")
     assert len(found) == len(SOURCE.split("\\n"))
     return {number: line for number, line in enumerate(found) if line}
-shown = {3: "def shown():", 4: "    \'\'\'Shown.", 6: "    More.", 7: "    \'\'\'"}
-rest = {8: "    def inner():", 9: "        \'\'\'Inner.\'\'\'", 10: '    return "# no comment", inner', 12: "class _Own:",
-        15: "    def __init__(self):", 17: "        self.kind = 1"}
+shown = {3: "def shown():", 4: " \'\'\'Shown.", 6: "    More.", 7: "    \'\'\'"}
+rest = {8: " def inner():", 9: "  \'\'\'Inner.\'\'\'", 10: ' return "# no comment",inner', 12: "class _Own:",
+        15: " def __init__(self):", 17: "  self.kind=1"}
 assert lines("a/b.py", "shown", "Own") == shown | rest, lines("a/b.py", "shown")
 assert lines("a/__init__.py", "shown") == shown | rest | {1: "\'\'\'Module.\'\'\'"}
 assert lines("a/b.py") == {3: "def shown():"} | rest

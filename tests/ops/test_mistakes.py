@@ -33,7 +33,6 @@ OTHERS = {
     "settings: a load of nothing": "what is wrong with a file is a CheckpointError, which names it",
     "settings: a load of a half file": "as a load of nothing",
     "settings: a save of a function": "what cannot be saved is a TypeError; pickle has three errors for it",
-    "settings: a save into a folder that does not exist": "the FileNotFoundError of the operating system",
 }
 #: of every so many mistakes one is made on other devices at once, and all in the slow run
 SHARE = 12

@@ -253,9 +253,10 @@ for _name in (
 __all__ = [  # pyright: ignore[reportUnsupportedDunderAll]
     name
     for name, value in globals().items()
-    if not name.startswith("_")
-    and (name == "webgpu" or not isinstance(value, _ModuleType))
-    and (not name.endswith("_") or name in ("zero_", "resize_as_", *_IN_PLACE))
+    # Without calls: it is a part of every program's start.
+    if name[0] != "_"
+    and (name == "webgpu" or value.__class__ is not _ModuleType)
+    and (name[-1] != "_" or name in ("zero_", "resize_as_", *_IN_PLACE))
     and name not in ("annotations", "attach_all", "Any", "TYPE_CHECKING")
 ]
 __version__ = "0.1.0"

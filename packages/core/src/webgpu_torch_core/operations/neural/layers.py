@@ -233,7 +233,7 @@ def rms_norm(
     refuse_types("rms_norm", input, 0, 1)
     dims = tuple(range(input.ndim - len(shape), input.ndim))
     machine = 2.220446049250313e-16 if input.dtype is float64 else 1.1920928955078125e-07
-    wide = _wide(in_order(input, image_order(input)))
+    wide = _wide(in_order(input, image_order(input)) if input._layout.numel else input)
     result = wide * (mean(wide * wide, dims, True) + (machine if eps is None else eps)).rsqrt()
     return (result if weight is None else result * weight).to(input.dtype)
 
