@@ -124,9 +124,9 @@ class Device(ABC):
     #: on besides the files in the folders of some modules; None keeps none
     plan_files: KeptFiles | None = None
     plan_facts: str = ""
+    plan_modules: tuple[ModuleType, ...] = ()
     #: kernels of a tape from which on its plan is kept: a shorter one is quicker to make than to look for
     plan_length: int = 64
-    plan_modules: tuple[ModuleType, ...] = ()
     #: why the device works no more (every method raises :class:`DeviceLostError`), None while it does
     lost: str | None = None
     #: whether opening the device again could help
