@@ -392,6 +392,7 @@ def test_a_place_that_takes_no_file_keeps_nothing(tmp_path):
         with pytest.raises(RuntimeError, match=r"Parent directory .*missing does not exist"):
             library.save([1], missing)
     (tmp_path / "taken").mkdir()
-    with pytest.raises(OSError, match="taken"):
-        ours.save([1], tmp_path / "taken")
+    for library in (torch, ours):
+        with pytest.raises(RuntimeError):
+            library.save([1], tmp_path / "taken")
     assert [each.name for each in tmp_path.iterdir()] == ["taken"]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from webgpu_torch_core.files.host_tensors import STORAGE_DTYPES, HostStorage, MemoryFile, brief
-from webgpu_torch_core.files.pickle_machine import CheckpointError, Global, PickleMachine
+from webgpu_torch_core.files.pickle_machine import ArchiveError, CheckpointError, EndOfFileError, Global, PickleMachine
 from webgpu_torch_core.ir.dtypes import BY_NAME
 
 #: the first pickle, without the byte that says its protocol
@@ -25,6 +25,11 @@ _VERSION = 1001
 def is_older(data: memoryview) -> bool:
     """Return whether a file begins as the older ones do."""
     return bytes(data[:1]) == b"\x80" and bytes(data[2 : 2 + len(_MAGIC)]) == _MAGIC
+
+
+def begins_older(data: memoryview) -> bool:
+    """Return whether a file ends where the older ones still say what they are, as an empty file does."""
+    return len(data) < 2 + len(_MAGIC) and b"\x80".startswith(data[:1]) and _MAGIC.startswith(data[2:])
 
 
 class _Nothing:
@@ -51,20 +56,20 @@ def open_older(data: memoryview, label: str) -> tuple[memoryview, dict[str, memo
             start = end
         version, machine, keys = (PickleMachine(parts[each], _Nothing()).run() for each in (0, 1, 3))
         if version != _VERSION or not isinstance(machine, dict) or not isinstance(keys, list):
-            raise CheckpointError(f"expected a file of version {_VERSION}, found {brief(version)}")
+            raise ArchiveError(f"expected a file of version {_VERSION}, found {brief(version)}")
         sizes = dict(_element_sizes(parts[2]))
         entries: dict[str, memoryview] = {}
         for key in keys:
             size = sizes.get(key) if isinstance(key, str) else None
             if size is None or key in entries:
-                raise CheckpointError(f"storage {brief(key)} is not one that the object refers to")
+                raise ArchiveError(f"storage {brief(key)} is not one that the object refers to")
             end = start + 8 + int.from_bytes(data[start : start + 8], "little") * size
             if end > len(data):
-                raise CheckpointError(f"truncated: storage {brief(key)} ends at byte {end} of {len(data)}")
+                raise ArchiveError(f"truncated: storage {brief(key)} ends at byte {end} of {len(data)}")
             entries[key] = data[start + 8 : end]
             start = end
     except CheckpointError as error:
-        raise CheckpointError(f"{label}: {error}") from None
+        raise type(error)(f"{label}: {error}") from None
     return parts[2], entries, machine.get("little_endian") is False, start
 
 
@@ -73,7 +78,8 @@ def _operations(data: memoryview) -> Iterator[tuple[pickletools.OpcodeInfo, obje
         found: Any = pickletools.genops(MemoryFile(data))  # pyright: ignore[reportArgumentType]
         yield from found
     except (ValueError, EOFError, OverflowError) as error:
-        raise CheckpointError(f"malformed pickle: {error}") from None
+        kind = EndOfFileError if "exhausted" in str(error) else CheckpointError
+        raise kind(f"malformed pickle: {error}") from None
 
 
 def _length(data: memoryview) -> int:

@@ -11,29 +11,28 @@ from __future__ import annotations
 import io
 import os
 import pickletools
-import struct
-import zipfile
 from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-from itertools import pairwise
 from pickle import UnpicklingError as UnpicklingError
 from typing import Any, cast
 
+from webgpu_torch_core.files.archives import read_directory
 from webgpu_torch_core.files.host_tensors import (
     MAXIMUM_DIMENSIONS,
     STORAGE_DTYPES,
     HostStorage,
     HostTensor,
-    MemoryFile,
     brief,
     map_file,
 )
-from webgpu_torch_core.files.older_format import is_older, open_older
+from webgpu_torch_core.files.older_format import begins_older, is_older, open_older
 from webgpu_torch_core.files.permissions import by_path, give_state
 from webgpu_torch_core.files.pickle_machine import (
+    ArchiveError,
     Builder,
     CheckpointError,
+    EndOfFileError,
     Global,
     InvalidTensorError,
     PickleMachine,
@@ -43,11 +42,6 @@ from webgpu_torch_core.files.pickle_machine import (
 from webgpu_torch_core.files.pickle_objects import REBUILDERS
 from webgpu_torch_core.ir.dtypes import BY_NAME, dtype, uint8
 from webgpu_torch_core.tensors.storage import Size
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from zipfile import ZipInfo
-
 
 #: the order of bytes in files that do not tell it
 default_byteorder = b"little"
@@ -122,14 +116,15 @@ def _open_file(path: object) -> tuple[memoryview, dict[str, memoryview], str, bo
 def _open_archive(data: memoryview, label: str) -> tuple[dict[str, memoryview], str]:
     """Return the entries of an archive of ``torch.save``, and what their names begin with."""
     if data[:4] != b"PK\x03\x04":
-        raise CheckpointError(f"{label}: {_describe_foreign(data)}")
-    entries = _read_directory(data, label)
+        kind = EndOfFileError if begins_older(data) else ArchiveError if data[:1] == b"\x80" else CheckpointError
+        raise kind(f"{label}: {_describe_foreign(data)}")
+    entries = read_directory(data, label)
     pickles = [name for name in entries if name.endswith("/data.pkl") and name.count("/") == 1]
     if len(pickles) != 1:
-        raise CheckpointError(f"{label}: expected one '<name>/data.pkl' in the archive, found {len(pickles)}")
+        raise ArchiveError(f"{label}: expected one '<name>/data.pkl' in the archive, found {len(pickles)}")
     prefix = pickles[0].removesuffix("data.pkl")
     if prefix + "constants.pkl" in entries:
-        raise CheckpointError(f"{label}: this is a TorchScript archive; save the module's state_dict() instead")
+        raise ArchiveError(f"{label}: this is a TorchScript archive; save the module's state_dict() instead")
     return entries, prefix
 
 
@@ -174,55 +169,6 @@ def _describe_foreign(data: memoryview) -> str:
     return (
         f"this is not a file of torch.save: expected a zip archive, found {len(data)} bytes starting with {head[:8]!r}"
     )
-
-
-def _read_directory(data: memoryview, label: str) -> dict[str, memoryview]:
-    """Return the bytes of every entry of a zip archive, as views of ``data``."""
-    # What zipfile lets through for records that contradict each other.
-    damage = (
-        zipfile.BadZipFile, struct.error, ValueError, NotImplementedError, EOFError, OSError, LookupError, OverflowError,
-    )  # fmt: skip
-    entries: dict[str, memoryview] = {}
-    try:
-        with zipfile.ZipFile(io.BufferedReader(MemoryFile(data))) as archive:
-            listing = archive.infolist()
-    except damage as error:
-        raise CheckpointError(f"{label}: damaged zip archive: {error}") from None
-    spans: list[tuple[int, int, str]] = []
-    for info in listing:
-        if info.filename in entries:
-            raise CheckpointError(f"{label}: entry {brief(info.filename)} appears twice in the archive")
-        first, last = _entry_span(data, info, label)
-        entries[info.filename] = data[first:last]
-        spans.append((info.header_offset, last, info.filename))
-    _check_apart(spans, label)
-    return entries
-
-
-def _check_apart(spans: list[tuple[int, int, str]], label: str) -> None:
-    """Raise unless entries, header and data, lie one after another: many entries over the same bytes would multiply them."""
-    spans.sort()
-    for (_, end, before), (start, _, name) in pairwise(spans):
-        if start < end:
-            raise CheckpointError(
-                f"{label}: damaged zip archive: entry {brief(name)} at byte {start} overlaps entry {brief(before)}, which "
-                f"ends at {end}"
-            )
-
-
-def _entry_span(data: memoryview, info: ZipInfo, label: str) -> tuple[int, int]:
-    """Return where the bytes of an uncompressed entry are, found through its local header."""
-    name, start = brief(info.filename), info.header_offset
-    if info.compress_type != 0 or info.flag_bits & 1:
-        raise CheckpointError(f"{label}: entry {name} is compressed or encrypted, which torch.save never does")
-    header = bytes(data[start : start + 30]) if start >= 0 else b""
-    if len(header) != 30 or header[:4] != b"PK\x03\x04":
-        raise CheckpointError(f"{label}: damaged zip archive: entry {name} has no header at byte {start}")
-    start += 30 + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
-    size = info.file_size
-    if start + size > len(data):
-        raise CheckpointError(f"{label}: truncated: entry {name} needs {size} bytes from byte {start} of {len(data)}")
-    return start, start + size
 
 
 class _Loader:
@@ -297,9 +243,9 @@ class _Loader:
     def _open_storage(self, key: str, element: dtype, location: str, count: int) -> HostStorage:
         data = self._entries.get(self._prefix + key)
         if data is None:
-            raise CheckpointError(f"storage {brief(key)} is missing from the archive")
+            raise ArchiveError(f"storage {brief(key)} is missing from the archive")
         if not 0 <= count < 1 << 63 or count * element.itemsize != len(data):
-            raise CheckpointError(
+            raise ArchiveError(
                 f"storage {brief(key)}: {brief(count)} elements of {element!r} do not make its {len(data)} bytes"
             )
         if self._swap and element.itemsize > 1:
@@ -331,11 +277,11 @@ class _Loader:
         sizes, steps = _counts(shape), _counts(strides)
         (start,) = _counts((offset,))
         if len(sizes) != len(steps):
-            raise CheckpointError(f"a tensor of shape {sizes} cannot have strides {steps}")
+            raise InvalidTensorError(f"a tensor of shape {sizes} cannot have strides {steps}")
         tensor = HostTensor(storage, sizes, steps, start, requires_grad, dtype=element)
         _mark(tensor, metadata, self._make_tensor is not None)
         if tensor.extent() * tensor.dtype.itemsize > len(storage.data):
-            raise CheckpointError(
+            raise InvalidTensorError(
                 f"a tensor of shape {sizes}, strides {steps}, offset {start} and type {tensor.dtype!r} reaches beyond the "
                 f"{len(storage.data)} bytes of storage {brief(storage.key)}"
             )

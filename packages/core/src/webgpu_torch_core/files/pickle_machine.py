@@ -28,6 +28,14 @@ class InvalidTensorError(CheckpointError, RuntimeError):
     """A file of ``torch.save`` describes a tensor that cannot be: also the RuntimeError that making it raises."""
 
 
+class ArchiveError(CheckpointError, RuntimeError):
+    """The archive around a pickle is damaged, or lacks what the pickle names: also PyTorch's RuntimeError."""
+
+
+class EndOfFileError(CheckpointError, EOFError):
+    """A file ends within a pickle, or is empty: also Python's EOFError."""
+
+
 #: what files name that stands for itself: element types, and how integers stand for numbers
 PLAIN: dict[str, object] = {f"torch.{each.name}": each for each in (*ALL_DTYPES, *QUANTIZED)}
 PLAIN |= {repr(each): each for each in SCHEMES}
@@ -124,7 +132,7 @@ class PickleMachine:
     def _take(self, count: int) -> bytes:
         end = self._position + count
         if end > len(self._data):
-            raise CheckpointError(
+            raise EndOfFileError(
                 f"truncated pickle: {count} bytes wanted at byte {self._position} of {len(self._data)}"
             )
         piece = bytes(self._data[self._position : end])

@@ -48,7 +48,7 @@ def contiguous_host(tensor: Tensor) -> HostTensor:
     return HostTensor.from_bytes(source.dtype, tuple(source.shape), data)
 
 
-def _check_target(f: object) -> None:
+def _check_target(f: object, older: bool) -> None:
     """Raise what :func:`save` does where there is nothing to write to."""
     if hasattr(f, "write"):
         return
@@ -57,7 +57,8 @@ def _check_target(f: object) -> None:
             f"expected 'f' to be string, path, or a file-like object with a 'write' attribute, got {type(f).__name__}"
         )
     folder = os.path.dirname(os.fsdecode(f))
-    if folder and not os.path.isdir(folder):
+    # PyTorch's archives are made by a library of their own, older files by Python's open.
+    if folder and not older and not os.path.isdir(folder):
         raise RuntimeError(f"Parent directory {folder} does not exist.")
 
 
@@ -76,10 +77,10 @@ def save(
     other arguments count for nothing.
 
     Raises:
-        RuntimeError: several tensors of different types look at one storage, or there is no folder for the file.
+        RuntimeError: several tensors of different types look at one storage, or the file cannot be written.
         AttributeError: ``f`` is neither a path nor can it be written.
     """
-    _check_target(f)
+    _check_target(f, not _use_new_zipfile_serialization)
     storages: dict[tuple[int, int], HostStorage] = {}
     kinds: dict[int, dtype] = {}
     quantized: dict[int, HostStorage] = {}
@@ -116,7 +117,12 @@ def save(
         host.attributes = _state(value)
         return host
 
-    files.write_pickle(f, obj, describe, not _use_new_zipfile_serialization)
+    try:
+        files.write_pickle(f, obj, describe, not _use_new_zipfile_serialization)
+    except OSError as error:
+        if hasattr(f, "write") or not _use_new_zipfile_serialization:
+            raise
+        raise RuntimeError(f"open file failed with strerror: {error}") from error
 
 
 def _state(value: Tensor) -> object:
