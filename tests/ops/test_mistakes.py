@@ -30,9 +30,6 @@ OTHERS = {
     "layers: embedding_bag outside": "positions outside are an IndexError everywhere; PyTorch has a RuntimeError here alone",
     "losses: l1_loss of a list": "PyTorch has Python's own AttributeError, not a check's",
     "gradients: hessian of integers": "the error of requires_grad_, which functions of derivatives share",
-    "settings: a load of nothing": "what is wrong with a file is a CheckpointError, which names it",
-    "settings: a load of a half file": "as a load of nothing",
-    "settings: a save of a function": "what cannot be saved is a TypeError; pickle has three errors for it",
 }
 #: of every so many mistakes one is made on other devices at once, and all in the slow run
 SHARE = 12

@@ -10,6 +10,7 @@ import copyreg
 import sys
 from collections.abc import Callable
 from functools import partial
+from pickle import PicklingError
 from typing import Any
 
 #: functions that make tensors of other kinds from their parts, by the names that files have for them
@@ -132,7 +133,11 @@ def _write_name(pickler: Any, value: Any) -> None:
     for each in path:
         found = getattr(found, each, None)
     if found is not value and found is not getattr(value, "__wrapped__", value):
-        raise TypeError(f"cannot save {value.__qualname__}: it is not found under that name in {value.__module__}")
+        if "<locals>" in path:
+            raise AttributeError(f"Can't pickle local object {value.__qualname__!r}")
+        raise PicklingError(
+            f"Can't pickle {value!r}: attribute lookup {value.__qualname__} on {value.__module__} failed"
+        )
     if len(path) == 1:
         pickler.write_global(home(value), path[0])
         return

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 from .. import files
@@ -117,10 +119,17 @@ def save(
         host.attributes = _state(value)
         return host
 
-    try:
+    with _failing_as_archives(hasattr(f, "write") or not _use_new_zipfile_serialization):
         files.write_pickle(f, obj, describe, not _use_new_zipfile_serialization)
+
+
+@contextmanager
+def _failing_as_archives(plain: bool) -> Generator[None]:
+    """Raise PyTorch's error of an archive that cannot be written, but for files that Python itself opens."""
+    try:
+        yield
     except OSError as error:
-        if hasattr(f, "write") or not _use_new_zipfile_serialization:
+        if plain:
             raise
         raise RuntimeError(f"open file failed with strerror: {error}") from error
 

@@ -59,6 +59,11 @@ class dtype:
         """What PyTorch's errors call the type."""
         return _TITLES.get(self.name, self.name.capitalize())
 
+    @property
+    def word(self) -> str:
+        """What PyTorch's errors call the type where they name that of C++."""
+        return _WORDS.get(self.name, self.name)
+
     def to_real(self) -> dtype:
         """Return the type of a complex number's parts, which is what buffers hold; of a real type itself."""
         return self._real
@@ -80,6 +85,11 @@ _TITLES = {
     "int8": "Char", "bfloat16": "BFloat16", "uint8": "Byte", "uint16": "UInt16", "uint32": "UInt32", "uint64": "UInt64",
     "complex64": "ComplexFloat", "complex128": "ComplexDouble", "complex32": "ComplexHalf", "qint8": "QInt8", "quint8": "QUInt8",
     "qint32": "QInt32",
+}  # fmt: skip
+_WORDS = {
+    "float32": "float", "float64": "double", "float16": "c10::Half", "bfloat16": "c10::BFloat16", "int64": "long int",
+    "int32": "int", "int16": "short int", "int8": "signed char", "uint8": "unsigned char", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>", "complex32": "c10::complex<c10::Half>",
 }  # fmt: skip
 FLOAT_MAXIMUM = {
     "float16": 65504.0,

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any, SupportsIndex
 
 from ..dispatch.argument_types import is_whole
-from ..ir.dtypes import complex64, dtype, float32, float64
+from ..ir.dtypes import bfloat16, complex64, dtype, float16, float32, float64
 from ..ir.layouts import (
     Layout,
     broadcast_strides,
@@ -183,6 +183,44 @@ def refuse_types(kernel: str, input: Tensor, *categories: int) -> None:
     """
     if input.dtype.category in categories:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_title(input)}'")
+
+
+def require_same_types(first: Tensor, *others: Tensor | None) -> None:
+    """Refuse operands of other element types than the first one's.
+
+    Raises:
+        RuntimeError: there are any.
+    """
+    for each in others:
+        if each is not None and each.dtype is not first.dtype:
+            raise RuntimeError(f"expected scalar type {type_title(first)} but found {type_title(each)}")
+
+
+def require_parameter_types(input: Tensor, *parameters: Tensor | None) -> None:
+    """Refuse parameters of a normalisation that are neither of the input's type nor of float32 beside 16-bit numbers.
+
+    Raises:
+        RuntimeError: they are of another, or of several types.
+    """
+    given = [each for each in parameters if each is not None]
+    if not given:
+        return
+    if given[0].dtype is not input.dtype:
+        if given[0].dtype is not float32:
+            raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
+        if input.dtype not in (float16, bfloat16):
+            raise RuntimeError("mixed dtype (CPU): all inputs must share same datatype.")
+    require_same_types(*given)
+
+
+def require_castable(found: dtype, wanted: dtype) -> None:
+    """Refuse results that PyTorch does not store in elements of a type.
+
+    Raises:
+        RuntimeError: complex numbers among real ones, floating-point ones among integers, numbers among truth values.
+    """
+    if found.category > wanted.category:
+        raise RuntimeError(f"result type {found.title} can't be cast to the desired output type {wanted.title}")
 
 
 def attach_zeros(result: Tensor, title: str, ignored: Sequence[Tensor]) -> Tensor:

@@ -54,6 +54,11 @@ def _check_bags(
         if offsets.ndim != 1:
             raise ValueError("offsets has to be a 1D Tensor")
         _require_bags(offsets, input.numel())
+    if not weight.dtype.is_floating_point:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'weight' to have one of the following scalar types: Half, BFloat16, Float, Double; "
+            f"but got {weight.type()} instead (while checking arguments for embedding_bag)"
+        )
     if per_sample_weights is not None and per_sample_weights.dtype is not weight.dtype:
         raise RuntimeError(
             "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 'per_sample_weights'; but "

@@ -20,6 +20,10 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
             f"bilinear(): input sizes do not match weight size: got {input1.shape[-1]} and {input2.shape[-1]} "
             f"but expected {in1_features} and {in2_features}"
         )
+    if any(each is not None and each.dtype is not input1.dtype for each in (input2, weight, bias)):
+        named = {"input1": input1, "input2": input2, "weight": weight} | ({} if bias is None else {"bias": bias})
+        found = ", ".join(f"{name}: {each.dtype.word}" for name, each in named.items())
+        raise RuntimeError(f"All tensors must have the same dtype, got {found}")
     kind, weight = input1.dtype, wide(weight)
     flat1, flat2 = wide(input1).reshape(-1, in1_features), wide(input2).reshape(-1, in2_features)
     # [n, in1] · [in1, out · in2] gives W x1 for every output; the second contraction is with x2.

@@ -10,7 +10,13 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import binary_cross_entropy_with_logits as _with_logits
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.notices import warn
-from webgpu_torch_core.operations.common import dtype_title, type_title, with_gradient_in
+from webgpu_torch_core.operations.common import (
+    dtype_title,
+    refuse_types,
+    require_castable,
+    type_title,
+    with_gradient_in,
+)
 from webgpu_torch_core.operations.neural.losses import weighing
 from webgpu_torch_core.operations.value_checks import require_none
 
@@ -54,6 +60,9 @@ def mse_loss(
     _warn_if_broadcast(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     _refuse_others("mse_cpu", input, target)
+    if input.dtype is not target.dtype:
+        kind = torch.result_type(input, target)
+        input, target = input.to(kind), target.to(kind)
     # PyTorch's kernel writes row-major gradients, whatever arrives.
     one, other = (
         each if each.is_contiguous() else with_gradient_in(each, torch.contiguous_format) for each in (input, target)
@@ -90,7 +99,8 @@ def smooth_l1_loss(
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     _refuse_others("smooth_l1_cpu", input, target)
-    kind, difference = torch.result_type(input, target), (wide(input) - wide(target)).abs()
+    kind = torch.result_type(input, target)
+    difference = (wide(input.to(kind)) - wide(target.to(kind))).abs()
     if beta == 0:
         return narrowed(reduced(difference, reduction), kind)
     loss = _quadratic(difference, beta, 0.5 / beta, difference - 0.5 * beta)
@@ -106,9 +116,11 @@ def huber_loss(
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     _warn_if_broadcast(input, target)
     _refuse_others("huber_cpu", input, target)
-    difference = (wide(input) - wide(target)).abs()
+    kind = torch.result_type(input, target)
+    require_castable(kind, input.dtype)
+    difference = (wide(input.to(kind)) - wide(target.to(kind))).abs()
     loss = _quadratic(difference, delta, 0.5, (difference - 0.5 * delta) * delta)
-    return narrowed(_weighted(loss, weight, input, reduction, False), torch.result_type(input, target))
+    return _weighted(loss, weight, input, reduction, False).to(input.dtype)
 
 
 @titled("BinaryCrossEntropyBackward0")
@@ -130,6 +142,9 @@ def binary_cross_entropy(
         )
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {type_title(target)} but expected {type_title(input)}")
+    refuse_types("binary_cross_entropy", input, 0, 1, 3)
+    if weight is not None:
+        require_castable(weight.dtype, input.dtype)
     for name, each in (("input", input.detach()), ("target", target.detach())):
         # Written so that NaN is outside, too.
         require_none(~((each >= 0) & (each <= 1)), f"all elements of {name} should be between 0 and 1")
@@ -145,21 +160,34 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:  # fmt: skip
     """Binary cross entropy of ``sigmoid(x)``, without overflow, reduced; ``pos_weight`` weights positive targets."""
     reduction = legacy_reduction(size_average, reduce, reduction)
+    # PyTorch multiplies in place what it makes of the targets: the loss is of their type.
+    require_castable(torch.result_type(input, target), target.dtype)
+    if weight is not None:
+        require_castable(weight.dtype, target.dtype)
     loss = _with_logits(wide(input), wide(target), weight, reduction=reduction, pos_weight=pos_weight)
-    return loss.to(input.dtype)
+    return loss.to(target.dtype)
 
 
 def kl_div(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     log_target: bool = False,
 ) -> Tensor:  # fmt: skip
-    """``y (log y - x)`` for log-probabilities ``x``, reduced (also by "batchmean": sum over the first dimension)."""
+    """``y (log y - x)`` for log-probabilities ``x``, reduced (also by "batchmean": sum over the first dimension).
+
+    Raises:
+        RuntimeError: something is not of floating-point numbers.
+    """
     reduction = legacy_reduction(size_average, reduce, reduction)
     if reduction == "mean":
         warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support size. 'batchmean' divides only by "
             "the batch size, and aligns with the KL div math definition."
         )
+    kinds = input.dtype, target.dtype
+    if any(each.is_complex for each in kinds):
+        raise RuntimeError("kl_div: Complex inputs not supported.")
+    if not all(each.is_floating_point for each in kinds):
+        raise RuntimeError("kl_div: Integral inputs not supported.")
     kind, input, target = torch.result_type(input, target), wide(input), wide(target)
     if log_target:
         loss = target.exp() * (target - input)
@@ -178,7 +206,7 @@ def poisson_nll_loss(
     """``exp(x) - y x`` (or ``x - y log(x + eps)`` without ``log_input``), with Stirling's term where ``full``, reduced."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     require_reduction(reduction)
-    kind, input, target = input.dtype, wide(input), wide(target)
+    kind, input, target = torch.result_type(input, target), wide(input), wide(target)
     loss = input.exp() - target * input if log_input else input - target * (input + eps).log()
     if full:
         stirling = target * target.log() - target + (target * (2 * math.pi)).log() * 0.5
@@ -213,8 +241,10 @@ def gaussian_nll_loss(
         elif not (input.ndim == var.ndim and _one_broadcast(input.shape, var.shape)):
             raise ValueError("var is of incorrect size")
     require_reduction(reduction)
+    # PyTorch stores the limited variances where the given ones were.
+    require_castable(torch.float32, var.dtype)
     # The limit carries no gradient: the gradient is the variance's own everywhere.
-    kind, var = torch.result_type(input, target), wide(var)
+    kind, var = torch.promote_types(torch.result_type(input, target), var.dtype), wide(var)
     limited = var.detach().clamp(min=eps) + (var - var.detach())
     difference = wide(input) - wide(target)
     loss = (limited.log() + difference * difference / limited) * 0.5

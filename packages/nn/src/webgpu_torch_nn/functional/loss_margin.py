@@ -7,7 +7,7 @@ from collections.abc import Callable
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import logsigmoid
-from webgpu_torch_core.operations.common import type_title
+from webgpu_torch_core.operations.common import refuse_types, require_castable, require_same_types, type_title
 from webgpu_torch_core.tensors.type_aliases import Number
 
 from ._arguments import legacy_reduction, narrowed, reduced, require_reduction, wide
@@ -40,7 +40,7 @@ def hinge_embedding_loss(
     """``x`` where ``y`` is 1, ``max(0, margin - x)`` where it is -1, reduced."""
     reduction = legacy_reduction(size_average, reduce, reduction)
     zeros = torch.zeros_like(input.detach())
-    far = torch.where(target != 1, (float(margin) - input).clamp(min=0), zeros)
+    far = torch.where(target != 1, (torch.full_like(input.detach(), margin) - input).clamp(min=0), zeros)
     near = torch.where(target != -1, input, zeros)
     return reduced(far + near, reduction)
 
@@ -50,7 +50,10 @@ def soft_margin_loss(
 ) -> Tensor:
     """``log(1 + exp(-y x))``, reduced."""
     reduction = legacy_reduction(size_average, reduce, reduction)
-    return reduced(torch.log1p((wide(input) * -target).exp()), reduction).to(input.dtype)
+    require_castable(target.dtype, input.dtype)
+    if input.dtype.category < 2:
+        require_castable(torch.float32, input.dtype)
+    return reduced(torch.log1p((wide(input) * -target.to(input.dtype)).exp()), reduction).to(input.dtype)
 
 
 def multilabel_soft_margin_loss(
@@ -91,6 +94,13 @@ def cosine_embedding_loss(
     return narrowed(reduced(near + far, reduction), kind)
 
 
+def _require_labels(kernel: str, input: Tensor, target: Tensor) -> None:
+    """Refuse scores that are no real numbers of floating point, and labels that are not of int64."""
+    refuse_types(kernel, input, 0, 1, 3)
+    if target.dtype is not torch.int64:
+        raise RuntimeError(f"expected scalar type Long but found {type_title(target)}")
+
+
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -115,8 +125,8 @@ def multi_margin_loss(
         raise ValueError("weight must be one-dimensional")
     if weight is not None and weight.numel() != rows.shape[1]:
         raise RuntimeError(f"inconsistent weight size, expected {rows.shape[1]} but got {list(weight.shape)}")
-    if target.dtype is not torch.int64:
-        raise RuntimeError(f"expected scalar type Long but found {type_title(target)}")
+    _require_labels("multi_margin_loss_cpu_kernel", input, target)
+    require_same_types(input, weight)
     chosen = target.reshape(-1, 1)
     excess = (float(margin) - rows.gather(1, chosen) + rows).clamp(min=0)
     excess = excess if p == 1 else excess * excess
@@ -142,6 +152,7 @@ def multilabel_margin_loss(
         )
     if input.ndim > 2 or target.shape != input.shape:
         raise RuntimeError(f"inconsistent target size: {list(target.shape)} for input of size: {list(input.shape)}")
+    _require_labels("multilabel_margin_loss_forward_out_frame", input, target)
     rows, labels = (
         input.reshape(-1, input.shape[-1] if input.ndim else 1),
         target.reshape(-1, *target.shape[-1:] or (1,)),

@@ -165,6 +165,8 @@ def ctc_loss(
             blank, reduction, zero_infinity,
         )  # fmt: skip
         return loss.squeeze(0) if reduction == "none" else loss
+    if log_probs.dtype not in (torch.float32, torch.float64):
+        raise NotImplementedError(f"\"ctc_loss_cpu\" not implemented for '{log_probs.dtype.title}'")
     if not 0 <= blank < log_probs.shape[2]:
         raise RuntimeError("blank must be in label range")
     if reduction not in ("none", "mean", "sum"):

@@ -10,13 +10,13 @@ from webgpu_torch_core.api.functional import layer_norm as layer_norm
 from webgpu_torch_core.api.functional import normalize as normalize
 from webgpu_torch_core.api.functional import rms_norm as rms_norm
 from webgpu_torch_core.ir.layouts import contiguous_layout
-from webgpu_torch_core.operations.common import image_order, in_order, with_ordered_gradient
+from webgpu_torch_core.operations.common import image_order, in_order, require_parameter_types, with_ordered_gradient
 from webgpu_torch_core.operations.neural.layers import standardized
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, window_sum
 from webgpu_torch_core.replay.recipes import remembered
 from webgpu_torch_core.tensors.memory_formats import dense_layout, memory_format
 
-from ._arguments import wide
+from ._arguments import require_kind, wide
 
 
 def _per_channel(values: Tensor | None, spatial: int) -> Tensor | None:
@@ -107,6 +107,8 @@ def _in_training(
     if (mean is None) is not (variance is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
     _check(input, mean, variance, weight, bias)
+    require_kind(input, False, "batch_norm")
+    require_parameter_types(input, weight, bias, mean, variance)
     if eps <= 0:
         raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     dims = (0, *range(2, input.ndim))
@@ -130,6 +132,8 @@ def _in_evaluation(
     _check(input, mean, variance, weight, bias)
     if mean is None or variance is None:
         raise RuntimeError(f"{'running_mean' if mean is None else 'running_var'} must be defined in evaluation mode")
+    require_kind(input, False, "batch_norm")
+    require_parameter_types(input, weight, bias, mean, variance)
     spatial = input.ndim - 2
     center = _per_channel(wide(mean), spatial)
     scale = _per_channel((wide(variance) + eps).rsqrt(), spatial)
@@ -158,6 +162,8 @@ def instance_norm(
         _check_channels(name, values, input.shape[1])
     if (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
+    require_kind(input, False, "batch_norm")
+    require_parameter_types(input, weight, bias, running_mean, running_var)
     dims = tuple(range(2, input.ndim))
     if running_mean is not None and running_var is not None:
         with torch.no_grad():
@@ -192,6 +198,8 @@ def group_norm(
                 f"Expected {name} to be a vector of size equal to the number of channels in input, but got {name} of shape "
                 f"{list(values.shape)} and input of shape {list(input.shape)}"
             )
+    require_parameter_types(input, weight, bias)
+    require_kind(input, False, "GroupNormKernelImpl")
     if not input.numel():
         return _scaled(wide(input), weight, bias, len(rest), input.dtype)
     order = image_order(input)

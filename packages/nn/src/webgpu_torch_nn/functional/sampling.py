@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.notices import warn
-from webgpu_torch_core.operations.common import with_gradient_in
+from webgpu_torch_core.operations.common import require_same_types, with_gradient_in
 from webgpu_torch_core.operations.elementwise.rounding import lost_position_
 from webgpu_torch_core.operations.spatial.grid_sampling import gathered_sum
 from webgpu_torch_core.replay.recipes import remembered
 
-from ._arguments import wide
+from ._arguments import require_kind, wide
 
 _CORNERS_NOTE = (
     "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
@@ -172,6 +172,8 @@ def grid_sample(
         RuntimeError: shapes that do not fit.
     """
     _check_grid(input, grid, mode, padding_mode)
+    require_kind(input, False, f"grid_sampler_{input.ndim - 2}d_cpu_kernel_impl")
+    require_same_types(input, grid)
     if align_corners is None:
         warn(_CORNERS_NOTE)
     align = bool(align_corners)

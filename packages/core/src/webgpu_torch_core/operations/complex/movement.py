@@ -207,8 +207,8 @@ def linspace_rule(
     return as_leaf(result, requires_grad)
 
 
-def resampled_rule(function: Any, input: Tensor, tables: Any, *rest: bool) -> Tensor:
-    return complex_view(function(view_as_real(input), [*tables, None], *rest))
+def resampled_rule(function: Any, input: Tensor, tables: Any, *rest: Any, **options: Any) -> Tensor:
+    return complex_view(function(view_as_real(input), [*tables, None], *rest, **options))
 
 
 def patches_rule(function: Any, *args: Any) -> Tensor:

@@ -15,7 +15,7 @@ def product_rule(function: Any, left: Tensor, right: Tensor, title: str, wide: b
     """Return a batched matrix product of four real ones (two where one side is real)."""
     if left.dtype.to_real() is not right.dtype.to_real():
         raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {left.dtype.name} != {right.dtype.name}"
+            f"expected m1 and m2 to have the same dtype, but got: {left.dtype.word} != {right.dtype.word}"
         )
     a, b = split(left.detach())
     c, d = split(right.detach())

@@ -367,10 +367,20 @@ def _check_operands(
             f"{given}weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {weight.shape[0]} elements, "
             f"but got bias of size {list(bias.shape)} instead"
         )
-    for each in (weight, bias):
+    require_kinds(input, weight, bias)
+
+
+def require_kinds(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
+    """Refuse a convolution of different element types.
+
+    Raises:
+        RuntimeError: weight or bias are of another type than the input.
+    """
+    for each, name in ((weight, "weight"), (bias, "bias")):
         if each is not None and each.dtype is not input.dtype:
-            name = "weight type" if each is weight else "bias type"
-            raise RuntimeError(f"Input type ({input.dtype!r}) and {name} ({each.dtype!r}) should be the same")
+            raise RuntimeError(
+                f"Input type ({input.dtype.word}) and {name} type ({each.dtype.word}) should be the same"
+            )
 
 
 def _convolution(

@@ -22,6 +22,7 @@ from ..common import (
     no_view,
     record,
     refuse_types,
+    require_same_types,
     require_tensor,
 )
 from ..creation.factories import filled
@@ -67,13 +68,23 @@ def _wide_type(kind: dtype) -> dtype:
     return float32 if kind.category == 2 and kind.itemsize == 2 else kind
 
 
+def require_factors(left: Tensor, right: Tensor) -> None:
+    """Refuse factors of different element types, in PyTorch's words for one product or a batch of them.
+
+    Raises:
+        RuntimeError: they are of different types.
+    """
+    if left.dtype is right.dtype:
+        return
+    if left.ndim > 2 or right.ndim > 2:
+        require_same_types(left, right)
+    raise RuntimeError(f"expected m1 and m2 to have the same dtype, but got: {left.dtype.word} != {right.dtype.word}")
+
+
 @with_type_rule("product")
 def _product(left: Tensor, right: Tensor, title: str, wide: bool = False) -> Tensor:
     """Return the batched matrix product of tensors with at least two dimensions; ``wide`` keeps 16-bit ones in float32."""
-    if left.dtype is not right.dtype:
-        raise RuntimeError(
-            f"expected m1 and m2 to have the same dtype, but got: {left.dtype.name} != {right.dtype.name}"
-        )
+    require_factors(left, right)
     kind = left.dtype
     kernel = product_kernel(
         left._layout,

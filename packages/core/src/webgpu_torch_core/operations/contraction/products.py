@@ -12,7 +12,17 @@ from ...ir.dtypes import bool_, float32, float64, promote_types
 from ...ir.layouts import broadcast_shapes, wrap_dimension
 from ...notices import warn_once
 from ...tensors.tensor import Tensor
-from ..common import attach, attach_zeros, dtype_title, is_half, needs_gradient, no_view, refuse_types
+from ..common import (
+    attach,
+    attach_zeros,
+    dtype_title,
+    is_half,
+    needs_gradient,
+    no_view,
+    refuse_types,
+    require_same_types,
+    type_title,
+)
 from ..creation.ranges import arange
 from ..elementwise.arithmetic import sqrt
 from ..elementwise.overloads import clamp, where
@@ -221,6 +231,8 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[axis]} and {other.shape[axis]}"
         )
+    require_same_types(input, other)
+    refuse_types("cross", input, 0)
     a, b = input.unbind(axis), other.unbind(axis)
     parts = [a[(i + 1) % 3] * b[(i + 2) % 3] - a[(i + 2) % 3] * b[(i + 1) % 3] for i in range(3)]
     return into(stack(parts, axis), out, True)
@@ -262,17 +274,20 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     if compute_mode not in _COMPUTE_MODES:
         raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
     for name, each in (("X1", x1), ("X2", x2)):
+        if not each.dtype.is_floating_point:
+            raise RuntimeError(f"cdist only supports floating-point dtypes, {name} got: {type_title(each)}")
         if each.ndim < 2:
             raise RuntimeError(f"cdist only supports at least 2D tensors, {name} got: {each.ndim}D")
     if x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.shape[-1]} X2: {x2.shape[-1]}")
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
+    require_same_types(x1, x2)
     many = max(x1.shape[-2], x2.shape[-2]) > 25
     by_product = _COMPUTE_MODES[compute_mode]
-    if p == 2 and (many if by_product is None else by_product) and {x1.dtype, x2.dtype} <= {float32, float64}:
+    if p == 2 and (many if by_product is None else by_product) and x1.dtype in (float32, float64):
         batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
-        if x1.dtype is x2.dtype and math.prod((*batch, *x1.shape[-2:], x2.shape[-2])):
+        if math.prod((*batch, *x1.shape[-2:], x2.shape[-2])):
             return _euclidean(*(each.expand((*batch, *each.shape[-2:])) for each in (x1, x2)))
     difference = x1.unsqueeze(-2) - x2.unsqueeze(-3)
     if difference.shape[-1] == 0:

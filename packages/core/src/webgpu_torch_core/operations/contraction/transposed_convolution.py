@@ -8,7 +8,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...tensors.tensor import Tensor
 from ..common import with_ordered_gradient
-from .convolution import Window, finished, input_gradient, per_dimension
+from .convolution import Window, finished, input_gradient, per_dimension, require_kinds
 
 
 def _transposed_window(
@@ -61,6 +61,7 @@ def _transposed(
             f"Given transposed=1, weight of size {list(weight.shape)}, expected bias to be 1-dimensional with "
             f"{weight.shape[1] * groups} elements, but got bias of size {list(bias.shape)} instead"
         )
+    require_kinds(input, weight, bias)
     window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
     shape = (input.shape[0], weight.shape[1] * groups, *sizes)
     one, other = (with_ordered_gradient(each, input, weight) for each in (input, weight))

@@ -34,7 +34,15 @@ from ...record.grad_mode import recording
 from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import MetaValue, Size, Storage, Tensor, check_supported
-from ..common import check_apart, needs_gradient, refusing, require_tensor, result_layout, same_device, type_title
+from ..common import (
+    check_apart,
+    needs_gradient,
+    refusing,
+    require_castable,
+    require_tensor,
+    result_layout,
+    same_device,
+)
 from ..elements import at_start, is_taken, taken
 from ..in_place.writing import make_in_place
 from ..indexing.index_checks import require_divisor
@@ -482,9 +490,7 @@ def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] 
     converts = given.is_complex and (out.dtype.is_floating_point or out.dtype is given)
     if exact and out.dtype is not result.dtype and not converts:
         raise RuntimeError(f"Expected out tensor to have dtype {result.dtype!r}, but got {out.dtype!r} instead")
-    if result.dtype.category > out.dtype.category:
-        wanted = type_title(out)
-        raise RuntimeError(f"result type {type_title(result)} can't be cast to the desired output type {wanted}")
+    require_castable(result.dtype, out.dtype)
     if out.device != result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, but it is on {out.device}")
     if out._layout.shape != result._layout.shape:

@@ -299,7 +299,7 @@ def where(
         condition = condition != 0
     if condition.dtype.category:
         raise RuntimeError(
-            f"where expected condition to be a boolean tensor, but got a tensor with dtype {condition.dtype!r}"
+            f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_title(condition)}"
         )
     return finish_out(_where(condition, input, other), out, exact=True)
 
@@ -334,7 +334,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``value`` where the mask holds, else ``input``."""
     require_tensor("masked_fill", "input", 1, input)
     if mask.dtype.category:
-        raise RuntimeError(f"masked_fill only supports boolean masks, but got mask with dtype {mask.dtype!r}")
+        raise RuntimeError(f"masked_fill_ only supports boolean masks, but got mask with dtype {mask.dtype.word}")
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(
             f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."

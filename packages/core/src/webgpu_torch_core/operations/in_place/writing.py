@@ -16,7 +16,7 @@ from ...record.grad_mode import no_grad, recording
 from ...record.node import Node
 from ...tensors.saved_tensors import short_name
 from ...tensors.tensor import MetaValue, Storage, Tensor
-from ..common import check_apart, type_title
+from ..common import check_apart, require_castable
 from ..complex.interleaving import part_alias, real_alias
 from ..elements import at_start, is_taken, putting, taken
 from ..float8.bits import bits_alias
@@ -45,10 +45,7 @@ def make_in_place(
         check_writable(self, tracked)
         if self.dtype.is_complex and result.dtype.is_floating_point:
             raise RuntimeError(f"In-place {name[:-1]} is not supported for complex tensors.")
-        if result.dtype.category > self.dtype.category:
-            raise RuntimeError(
-                f"result type {type_title(result)} can't be cast to the desired output type {type_title(self)}"
-            )
+        require_castable(result.dtype, self.dtype)
         if result._layout.shape != self._layout.shape:
             raise RuntimeError(
                 f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(result.shape)}"

@@ -15,7 +15,7 @@ from ...record.node import running
 from ...record.tape import Value
 from ...tensors.storage import check_countable
 from ...tensors.tensor import MetaValue, Tensor
-from ..common import kernel_cache, record
+from ..common import kernel_cache, record, type_title
 
 if TYPE_CHECKING:
     import numpy
@@ -369,7 +369,7 @@ def check_source(name: str, input: Tensor, axis: int, index: Tensor, source: Ten
         )
     if source.dtype is not input.dtype:
         raise RuntimeError(
-            f"{name}_(): self ({input.dtype!r}) and source ({source.dtype!r}) must have the same scalar type"
+            f"{name}_(): self ({type_title(input)}) and source ({type_title(source)}) must have the same scalar type"
         )
     if not copies:
         _check_count(name, axis, count, source, IndexError if not source.ndim else RuntimeError)

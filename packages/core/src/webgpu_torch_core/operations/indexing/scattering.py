@@ -9,7 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.layouts import is_dense, layout, wrap_dimension
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor, storage_size
-from ..common import attach, row_major, sizes_from, wide
+from ..common import attach, row_major, sizes_from, type_title, wide
 from ..creation.ranges import arange
 from ..in_place.writing import make_in_place, refuse_gradient
 from ..movement.views import as_strided, diagonal, select_dimension
@@ -111,6 +111,8 @@ def index_reduce(
     wrap_dimension(dim, input.ndim)
     if index.ndim > 1:
         raise IndexError("index_reduce(): Index is supposed to be a vector")
+    if index.dtype.name not in ("int64", "int32"):
+        raise RuntimeError(f"index_reduce_(): Expected dtype int32/int64 for index but got: {type_title(index)}")
     if source.dtype is not input.dtype:
         raise RuntimeError("index_reduce(): Expected self and source to have the same scalar type")
     if input.ndim == 0:

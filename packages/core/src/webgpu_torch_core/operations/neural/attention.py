@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...ir.dtypes import bool_
+from ...ir.dtypes import bool_, float32
 from ...record.devices import on_host
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
@@ -55,15 +55,20 @@ def _attention(
     enable_gqa: bool,
     dropout_p: float = 0.0,
 ) -> Tensor:
+    if not query.dtype is key.dtype is value.dtype:
+        raise RuntimeError(
+            f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype.word} "
+            f"key.dtype: {key.dtype.word} and value.dtype: {value.dtype.word} instead."
+        )
     if attn_mask is not None:
         if is_causal:
             raise RuntimeError(
                 "_scaled_dot_product_attention: Explicit attn_mask should not be set when is_causal=True"
             )
-        if attn_mask.dtype.category == 1:
+        if attn_mask.dtype.category and attn_mask.dtype not in (float32, query.dtype):
             raise RuntimeError(
                 f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
-                f"{attn_mask.dtype!r} and query.dtype: {query.dtype!r} instead."
+                f"{attn_mask.dtype.word} and query.dtype: {query.dtype.word} instead."
             )
     factor = 1.0 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
     shapes = shapes_of(query, key, value, attn_mask, enable_gqa)

@@ -23,6 +23,7 @@ from ..common import (
     needs_gradient,
     no_view,
     refuse_types,
+    require_parameter_types,
     require_tensor,
     type_title,
 )
@@ -165,6 +166,7 @@ def layer_norm(
             f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input "
             f"of size{list(input.shape)}"
         )
+    require_parameter_types(input, weight, bias)
     refuse_types("LayerNormKernelImpl", input, 0, 1, 3)
     dims = tuple(range(input.ndim - len(shape), input.ndim))
     # 16-bit inputs are rounded once, at the end.

@@ -11,7 +11,7 @@ from ...ir.layouts import broadcast_shapes as common_shape
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import attach, needs_gradient, type_title
+from ..common import attach, needs_gradient, refuse_types, require_same_types, type_title
 from ..creation.ranges import arange
 from ..elementwise.overloads import clamp, masked_fill, where
 from ..indexing.gathering import gather_known, take_positions
@@ -61,8 +61,8 @@ def _check_target(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
     classes = 0 if input.ndim == 1 else 1
     _check_classes(input, target, classes)
     _check_weight(weight, input, classes)
-    if weight is not None and weight.dtype is not input.dtype:
-        raise RuntimeError(f"expected scalar type {type_title(input)} but found {type_title(weight)}")
+    refuse_types("nll_loss_out_frame", input, 0, 1, 3)
+    require_same_types(input, weight)
 
 
 def _check_weight(weight: Tensor | None, input: Tensor, classes: int, function: str = "") -> None:

@@ -379,6 +379,8 @@ def normal(
     elif not (isinstance(mean, Tensor) or isinstance(std, Tensor)):
         raise TypeError(f"normal() of two numbers takes a size, too: got mean={mean!r:.80}, std={std!r:.80}")
     else:
+        if isinstance(std, Tensor) and std.dtype.is_complex:
+            raise RuntimeError("normal expects standard deviation to be non-complex")
         check_deviations(std)
         like = mean if isinstance(mean, Tensor) else std
         shape = (
@@ -386,6 +388,7 @@ def normal(
         )
         plain = [each.detach() if isinstance(each, Tensor) else each for each in (mean, std)]
         result = draw("normal", tuple(shape), like.dtype, like.device, generator, 0.0, 1.0) * plain[1] + plain[0]
+        result = result.to(like.dtype) if isinstance(mean, Tensor) and isinstance(std, Tensor) else result
         _attach_zero(result, "NormalBackward0", (mean, std))
     if out is not None:
         return into(result, out)

@@ -141,10 +141,17 @@ def bucketize(
 def isin(
     elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False, out: Tensor | None = None
 ) -> Tensor:
-    """Whether each element is among others."""
+    """Whether each element is among others.
+
+    Raises:
+        RuntimeError: elements are truth values or complex.
+    """
     like = elements if isinstance(elements, Tensor) else test_elements
     one = elements if isinstance(elements, Tensor) else tensor(elements, device=like.device)
     other = test_elements if isinstance(test_elements, Tensor) else tensor(test_elements, device=like.device)
+    for each in (one, other):
+        if each.dtype.category in (0, 3):
+            raise RuntimeError(f"Unsupported input type encountered for isin(): {type_title(each)}")
     if other.numel() == 0:
         found = one.new_zeros(one.shape, dtype=int64).bool()
     elif other.numel() <= 64:
