@@ -20,6 +20,8 @@ INSIDE_OF_TRANSFORM = (
     "unsupported, please attempt to use the functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call {0} outside "
     "of a function being transformed instead."
 )
+#: what is said further of results that are to stop requiring a gradient
+LEAF_ADVICE = " If you want to use a computed variable in a subgraph that doesn't require differentiation use var_no_grad = var.detach()."
 #: the flag of code that yields
 _GENERATOR = 0x20
 

@@ -262,8 +262,8 @@ class AccumulateGrad(Node):
         self.sequence = -1
 
     def run(self, gradients: Gradients) -> Gradients:
-        """Add the gradient that arrived to the leaf's."""
-        if gradients[0] is not None:
+        """Add the gradient that arrived to the leaf's, if it still requires one."""
+        if gradients[0] is not None and self.variable.requires_grad:
             with self.lock:
                 self.variable._accumulate_grad(gradients[0], running.task.takes(gradients[0]))
         return ()

@@ -14,7 +14,7 @@ from ..ir.layouts import Layout, contiguous_layout, wrap_dimension
 from ..record.changes import Hooks, changed_tensor
 from ..record.devices import MetaEngine, canonical_device, device, engine_for
 from ..record.engine import Engine
-from ..record.grad_mode import INSIDE_OF_TRANSFORM, recording
+from ..record.grad_mode import INSIDE_OF_TRANSFORM, LEAF_ADVICE, recording
 from ..record.node import AccumulateGrad, Node, RemovableHandle
 from .kinds import TensorKinds, warn_of_inner_gradient
 from .memory_formats import contiguous_format, has_memory_format, memory_format
@@ -229,10 +229,9 @@ class Tensor(TensorKinds, TensorMethods):
         if value and self._storage.inference and not recording.inference:
             raise RuntimeError("Setting requires_grad=True on inference tensor outside InferenceMode is not allowed.")
         require_differentiable(self.dtype, value)
-        if not value and self._grad_fn is not None:
+        if not self.is_leaf:
             raise RuntimeError(
-                "you can only change requires_grad flags of leaf variables. If you want to use a computed variable in a "
-                "subgraph that doesn't require differentiation use var_no_grad = var.detach()."
+                "you can only change requires_grad flags of leaf variables." + (LEAF_ADVICE if not value else "")
             )
         if self._requires_grad != value and (not value or self._grad_fn is None):
             self._requires_grad = bool(value)
@@ -246,7 +245,8 @@ class Tensor(TensorKinds, TensorMethods):
         if recording.transforms and self.requires_grad:
             asked = "requires_grad_()", " (or perhaps using torch.autograd.functional.* APIs)"
             raise RuntimeError(INSIDE_OF_TRANSFORM.format(*asked))
-        self.requires_grad = requires_grad
+        if not requires_grad or self._grad_fn is None:
+            self.requires_grad = requires_grad
         return self
 
     @property

@@ -112,9 +112,9 @@ class LBFGS(Optimizer):
         return direction
 
     def _advance(
-        self, closure: Callable[[], Any], point: Point, slope: float, state: dict[str, Any], last: bool
+        self, closure: Callable[[], Any], point: Point, slope: float, state: dict[str, Any], last: bool, most: int
     ) -> tuple[Point, int]:
-        """Go along ``state["d"]``, set ``state["t"]``, and return the new point and the evaluations it took."""
+        """Go along ``state["d"]``, set ``state["t"]``, and return the new point and the evaluations it took, of a search ``most``."""
         group = self.param_groups[0]
         loss, gradient = point
         if group["line_search_fn"] is None:
@@ -129,7 +129,12 @@ class LBFGS(Optimizer):
             raise RuntimeError("only 'strong_wolfe' is supported")
         origin = [parameter.clone() for parameter in self._params]
         loss, gradient, state["t"], evaluations = strong_wolfe(
-            lambda size: self._evaluate_at(closure, origin, size, state["d"]), state["d"], state["t"], point, slope
+            lambda size: self._evaluate_at(closure, origin, size, state["d"]),
+            state["d"],
+            state["t"],
+            point,
+            slope,
+            most=most,
         )
         self._move(state["t"], state["d"])
         return (loss, gradient), evaluations
@@ -165,7 +170,8 @@ class LBFGS(Optimizer):
             slope = float(point[1].dot(state["d"]))
             if slope > -group["tolerance_change"]:
                 break
-            point, used = self._advance(closure, point, slope, state, iterations == group["max_iter"])
+            last, left = iterations == group["max_iter"], group["max_eval"] - evaluations
+            point, used = self._advance(closure, point, slope, state, last, left)
             evaluations += used
             state["func_evals"] += used
             if iterations == group["max_iter"] or evaluations >= group["max_eval"]:

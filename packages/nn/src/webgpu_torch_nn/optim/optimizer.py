@@ -151,6 +151,10 @@ class Optimizer:
     """
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        for option in ("differentiable", "foreach"):
+            if defaults.get("fused") and defaults.get(option):
+                together = "`fused` and `foreach` cannot be `True` together."
+                raise RuntimeError(together if option == "foreach" else "`fused` does not support `differentiable`")
         self.defaults = defaults
         self._initialise_hooks()
         if isinstance(params, Tensor):
@@ -309,9 +313,10 @@ class Optimizer:
         if key in SCALARS:
             return float(to_scalar(value))
         if isinstance(value, Tensor):
+            # What needs no conversion is the very tensor that was saved, as in PyTorch.
             if parameter.is_floating_point():
-                return value.to(device=parameter.device, dtype=parameter.dtype, copy=True)
-            return value.to(device=parameter.device, copy=True)
+                return value.to(device=parameter.device, dtype=parameter.dtype)
+            return value.to(device=parameter.device)
         if isinstance(value, dict):
             return {name: self._cast(parameter, item, name) for name, item in value.items()}
         if isinstance(value, (list, tuple)):

@@ -82,7 +82,8 @@ def check_leaf(target: Tensor, tracked: bool = False) -> None:
         if base is not None and (tracked or base.requires_grad or target.requires_grad):
             if len(target._base_state) > 2:
                 raise RuntimeError(_forbidden_view(target))
-            if base._requires_grad:
+            # The base of a leaf may be a plain tensor: then the leaf is itself a view.
+            if base._requires_grad or (target.requires_grad and base.is_leaf):
                 raise RuntimeError(
                     "a view of a leaf Variable that requires grad is being used in an in-place operation."
                 )

@@ -102,7 +102,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
     shape = Size(sizes_from(sizes))
     if any(each < 0 for each in shape):
         raise RuntimeError(f"resize_(): a size is negative: {list(shape)}")
-    needed = shape.numel()
+    # The first element stays where it is in memory.
+    offset, count = self._layout.offset, shape.numel()
+    needed = offset + count if count else 0
     have = storage_size(self)
     if needed > have:
         grown = empty(needed, dtype=self.dtype, device=self.device)
@@ -112,7 +114,7 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
             write(slice_view(grown, 0, 0, have, 1), old.detach())
         self._storage.value = grown._storage.value
     self._storage.version += 1
-    self._layout = layout(tuple(shape), _strides_of(shape, memory_format), 0 if needed > have else self._layout.offset)
+    self._layout = layout(tuple(shape), _strides_of(shape, memory_format), offset)
     changed_tensor(self)
     return self
 
@@ -127,6 +129,7 @@ def _reshaping(function: Any, name: str) -> None:
         edge_tracked = self.requires_grad
         result = function(self, *args, **kwargs)
         self._layout = result._layout
+        self._storage.version += 1
         changed_tensor(self)
         if edge_tracked and result._grad_fn is not None:
             self._rebase_history(result._grad_fn, result._output_number)
