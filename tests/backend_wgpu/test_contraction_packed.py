@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu import device as device_module
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.codegen import VARIANTS
-from webgpu_torch_backend_wgpu.codegen.contraction_packed import cuts_of, packed_strips
+from webgpu_torch_backend_wgpu.codegen.contraction_packed import PackedStrip, cuts_of, packed_strips
 from webgpu_torch_backend_wgpu.codegen.packed_side import packed_side
-from webgpu_torch_backend_wgpu.codegen.variants import Variant
+from webgpu_torch_backend_wgpu.codegen.variants import Variant, choose
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
 from webgpu_torch_backend_wgpu.program import Capabilities
 from webgpu_torch_core.ir.dtypes import bfloat16, float32, uint8
@@ -34,15 +34,18 @@ SMALL = WgpuBackend(CheckingRuntime([PROFILES["compatibility"]])).open(0)
 
 @pytest.fixture
 def packed(monkeypatch: pytest.MonkeyPatch) -> list[Contraction]:
-    """Have every product that can multiply packed integers do so; tells which did."""
+    """Have every product that can multiply packed integers do so, those with an odd number of columns by rows cut ahead; tells which did."""
     used: list[Contraction] = []
+
+    def fits(kernel: Contraction, capabilities: Capabilities) -> list[PackedStrip]:
+        return [each for each in packed_strips(kernel, capabilities) if each.ahead == kernel.n[-1] % 2]
 
     def noting(variant: Variant) -> Variant:
         def emit(kernel: Contraction, capabilities: Capabilities, plan: object) -> object:
             used.append(kernel)
             return variant.emit(kernel, capabilities, plan)
 
-        return variant._replace(emit=emit, cost=lambda *_: -1.0)
+        return variant._replace(emit=emit, cost=lambda *_: -1.0, fits=fits)
 
     for form in (Contraction, PreparedContraction):
         found = [noting(each) if "packed" in each.name else each for each in VARIANTS[form]]
@@ -106,14 +109,15 @@ def test_any_packed(count: int, packed: list[Contraction]) -> None:
 
 
 @pytest.mark.usefixtures("webgpu")
+@pytest.mark.parametrize("rows", [30, 31])
 @pytest.mark.parametrize("kind", ["float32", "float16"])
 def test_what_comes_before_is_computed_with_it(
-    kind: str, packed: list[Contraction], monkeypatch: pytest.MonkeyPatch
+    kind: str, rows: int, packed: list[Contraction], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A norm, and the product with what it gives, are one kernel, whose rows are cut into bytes."""
     monkeypatch.setattr(device_module, "preparing_pays", lambda *_: True)
     chance = torch.Generator().manual_seed(5)
-    x, w = torch.randn(2, 384, generator=chance), torch.randn(30, 384, generator=chance)
+    x, w = torch.randn(2, 384, generator=chance), torch.randn(rows, 384, generator=chance)
     with ours.no_grad():
         parts = encoded(w, "uint4", offset=True)
         weight = back(decode_weight(parts[0], parts[1], "uint4", offsets=parts[2]))
@@ -121,7 +125,7 @@ def test_what_comes_before_is_computed_with_it(
         # What somebody holds would be a kernel of its own.
         normalise = ours.nn.functional.rms_norm
         found = back(encoded_linear(normalise(given, (384,), eps=1e-6), parts[0], parts[1], "uint4", parts[2]))
-    (kernel,) = [each for each in packed if each.n == (30,)]
+    (kernel,) = [each for each in packed if each.n == (rows,)]
     assert isinstance(kernel, PreparedContraction)
     assert kernel.reductions
     normalised = torch.nn.functional.rms_norm(x.to(getattr(torch, kind)), (384,), eps=1e-6).double()
@@ -189,13 +193,16 @@ def test_which_sides_are_packed(encoding: str) -> None:
     assert packed_side(product("int2", 16, 16 * 7), "n") is None
 
 
-def test_rows_that_find_no_place_are_not_cut() -> None:
-    """What an adapter's workgroup memory cannot hold, or its language has no word for, is left to others."""
+def test_rows_that_find_no_place_are_cut_ahead() -> None:
+    """What an adapter's workgroup memory cannot hold lies in its own; what its language has no word for is left to others."""
     small: Capabilities = SMALL.capabilities  # pyright: ignore
-    assert packed_strips(product("uint4", 16, 1024), small)
-    assert not packed_strips(product("uint4", 16, 1 << 14), small)
-    assert not packed_strips(product("uint4", 16, 1024, m=8), small)
-    assert not packed_strips(product("uint4", 16, 1024, m=9), small)
+
+    def ways(*given: int, **sizes: int) -> set[bool]:
+        return {each.ahead for each in packed_strips(product("uint4", 16, *given, **sizes), small)}
+
+    assert ways(1024) == {False, True}
+    assert ways(1 << 14) == ways(1024, m=8) == {True}
+    assert not ways(1024, m=9)
     assert not packed_strips(product("uint4", 16, 1024), small.replace(facts=small.facts.replace(dots=0.0)))
 
 
@@ -204,3 +211,15 @@ def test_halves_are_cut_into_fewer_bytes() -> None:
     assert cuts_of(load(0, 0, (1,), float32)) == 3
     assert cuts_of(cast(load(0, 0, (1,), bfloat16), float32)) == 2
     assert cuts_of(cast(load(0, 0, (1,), uint8), float32)) == 3
+
+
+def test_long_rows_are_cut_ahead() -> None:
+    """On a large card every workgroup cuts short rows for itself, and a pass before cuts rows that take them long."""
+    card = WgpuBackend(CheckingRuntime([PROFILES["discrete"]])).open(0).capabilities  # pyright: ignore
+    # Its rates, as they are measured on one.
+    facts = card.facts.replace(units=132, flops=6.4e13, bandwidth=2.3e12, dispatch=8e-6, dots=1.2e14)
+    card = card.replace(facts=facts)
+    for k, n, ahead in ((2560, 19456, False), (5120, 5120, False), (17408, 5120, True)):
+        variant, plan = choose(product("uint4", 16, k, n=n), card)
+        assert "packed" in variant.name
+        assert plan.ahead is ahead

@@ -6,6 +6,7 @@ share the columns and leave parts (T. Dao et al., "Flash-Decoding for long-conte
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 
 from webgpu_torch_core.ir.dtypes import float32
@@ -36,8 +37,8 @@ _LEAST, _MOST, _TEAM = 64, 512, 4
 #: the share of a column's time that one of those at once takes, those whose time more threads save when they begin and end; and the
 #: share of what is waited for that is not hidden behind memory
 _AT_ONCE, _BEGUN, _SEEN = 0.625, 20, 0.1
-#: threads that gather what all threads have
-_GATHERING = 16
+#: threads that gather what all threads have, and values that a thread has under way
+_GATHERING, _READ = 16, 8
 
 
 class Rows(Record):
@@ -154,9 +155,7 @@ class _Writer:
         self.results = [body.var(f"result{row}", zero(self._kind)) for row in range(self.m)]
         body.barrier()
         with body.loop("column", start, lambda column: column < stop, fixed(self.columns)) as column:
-            self._weigh(column, stop)
-            body.barrier()
-            self._add(column, stop)
+            self._take(column, stop)
             body.barrier()
         self._finish()
         found = self.module.finish(self.threads, count, " (parts)" if self.splits > 1 else "")
@@ -205,6 +204,28 @@ class _Writer:
             return found
         return found + [fixed(0)] * (len(kernel.k) + len(kernel.v)) + split_index(self.module, column, kernel.n)
 
+    def _take(self, column: Node, stop: Node) -> None:
+        """Write what takes columns from ``column`` on in: their weights, then the sum of their values with these."""
+        body = self.body
+        several = min(_READ, -(-self.columns // self.sharing))
+        step = several * self.sharing
+        count = body.let("count", minimum(stop - column, self.columns))
+        if step < self.columns:
+            self._weigh(column, stop)
+            body.barrier()
+            with (
+                body.when(self.share < fixed(self.sharing)),
+                body.loop("at", self.share, lambda at: at < count, fixed(step)) as at,
+            ):
+                self._add(self._values(column, at, count, several), count)
+            return
+        # All values of a thread are under way while it waits for weights.
+        values = self._values(column, self.share, count, several)
+        self._weigh(column, stop)
+        body.barrier()
+        with body.when(self.share < fixed(self.sharing)):
+            self._add(values, count)
+
     def _weigh(self, column: Node, stop: Node) -> None:
         """Write the weights of the rows with a thread's column, relative to the largest scores so far."""
         body, module = self.body, self.module
@@ -236,7 +257,7 @@ class _Writer:
             body.set(top, largest)
             body.set(total, total * shrink + weight)
             with body.when(self._has_column()):
-                body.set(self.weights[THREAD * fixed(self.groups) + fixed(group)], weight)
+                body.set(self._of(self.weights, THREAD, group), weight)
             for lane, result in enumerate(self.results[group * LANES : (group + 1) * LANES]):
                 body.set(result, result * shrink.lane(lane))
 
@@ -287,77 +308,61 @@ class _Writer:
         body, per = self.body, self.columns // _GATHERING
         with body.when(self._has_column()):
             for group, value in enumerate(values):
-                body.set(self.weights[THREAD * fixed(self.groups) + fixed(group)], value)
+                body.set(self._of(self.weights, THREAD, group), value)
         body.barrier()
         with body.when(THREAD < fixed(_GATHERING)):
             for group in range(self.groups):
-                self._combined(
-                    self.weights,
-                    THREAD * fixed(per),
-                    per,
-                    group,
-                    combine,
-                    self.gathered[THREAD * fixed(self.groups) + fixed(group)],
-                )
+                own = [self._of(self.weights, THREAD * fixed(per) + fixed(each), group) for each in range(per)]
+                body.set(self._of(self.gathered, THREAD, group), _combined(own, combine))
         body.barrier()
         found: list[Name] = []
         for group in range(self.groups):
-            found.append(body.var(self.module.fresh("all"), zero("vec4<f32>")))
-            self._combined(self.gathered, fixed(0), _GATHERING, group, combine, found[-1])
+            every_one = [self._of(self.gathered, fixed(each), group) for each in range(_GATHERING)]
+            found.append(body.var(self.module.fresh("all"), _combined(every_one, combine)))
         return found
 
-    def _combined(
-        self, array: Array, start: Node, count: int, group: int, combine: Callable[[Node, Node], Node], target: Node
-    ) -> None:  # fmt: skip
-        """Write the combination of neighbouring entries of an array into a target."""
-        found = [array[(start + fixed(each)) * fixed(self.groups) + fixed(group)] for each in range(count)]
-        while len(found) > 1:
-            found = [
-                combine(*found[each : each + 2]) if each + 1 < len(found) else found[each]
-                for each in range(0, len(found), 2)
-            ]
-        self.body.set(target, found[0])
+    def _of(self, array: Array, place: Node, group: int) -> Node:
+        return array[place * fixed(self.groups) + fixed(group)]
 
-    def _add(self, column: Node, stop: Node) -> None:
-        """Write the sum of the columns' values with the weights in workgroup memory."""
-        body = self.body
-        count = body.let("count", minimum(stop - column, self.columns))
-        several = min(8, -(-self.columns // self.sharing))
-        step = several * self.sharing
-        with (
-            body.when(self.share < fixed(self.sharing)),
-            body.loop("at", self.share, lambda at: at < count, fixed(step)) as at,
-        ):
-            places = [body.let(f"at{each}", at + fixed(each * self.sharing)) for each in range(several)]
-            values: list[Node] = []
-            for each, place in enumerate(places):
-                # Beyond the last column it is read again, and counts nothing.
-                inside = column + minimum(place, count - fixed(1))
-                left, side = self.local * fixed(self.lanes), self.sums.right
-                found = body.let(f"value{each}", _read(self.sums, side, self.batch, left, inside, self.lanes))
-                values.append(choose(place < count, found, zero(self._kind)))
-            for place, value in zip(places, values, strict=True):
-                held = minimum(place, fixed(self.columns - 1)) if self.columns % step else place
-                for group in range(self.groups):
-                    weight = body.let(self.module.fresh("w"), self.weights[held * fixed(self.groups) + fixed(group)])
-                    for lane, result in enumerate(self.results[group * LANES : (group + 1) * LANES]):
-                        body.set(result, result + value * weight.lane(lane))
+    def _values(self, column: Node, at: Node, count: Node, several: int) -> list[tuple[Node, Node]]:
+        """Write the loads of a thread's values of several columns from ``column + at`` on; return them with the columns' places."""
+        body, found = self.body, list[tuple[Node, Node]]()
+        for each in range(several):
+            place = body.let(self.module.fresh("at"), at + fixed(each * self.sharing))
+            # Beyond the last column it is read again, and counts nothing.
+            inside = column + minimum(place, count - fixed(1))
+            left, side = self.local * fixed(self.lanes), self.sums.right
+            value = _read(self.sums, side, self.batch, left, inside, self.lanes)
+            found.append((place, body.let(self.module.fresh("value"), value)))
+        return found
+
+    def _add(self, values: list[tuple[Node, Node]], count: Node) -> None:
+        """Write the sum of columns' values with the weights in workgroup memory."""
+        body, whole = self.body, self.columns % (len(values) * self.sharing) == 0
+        for place, value in values:
+            counted = body.let(self.module.fresh("counted"), choose(place < count, value, zero(self._kind)))
+            held = place if whole else minimum(place, fixed(self.columns - 1))
+            for group in range(self.groups):
+                weight = body.let(self.module.fresh("w"), self._of(self.weights, held, group))
+                for lane, result in enumerate(self.results[group * LANES : (group + 1) * LANES]):
+                    body.set(result, result + counted * weight.lane(lane))
 
     def _finish(self) -> None:
         """Write the sums over the threads that share columns, and how the results leave."""
         body, module = self.body, self.module
-        totals = self._gather(self.totals, lambda one, other: one + other)
+        totals = self._gather(self.totals, operator.add)
+        several = next(each for each in (16, 8, 4, 2, 1) if self.sharing % each == 0)
         for row, result in enumerate(self.results):
             total, top = totals[row // LANES].lane(row % LANES), self.tops[row // LANES].lane(row % LANES)
             with body.when(self.share < fixed(self.sharing)):
                 body.set(self.shared[THREAD], result)
             body.barrier()
             with body.when(THREAD < fixed(self.width)):
-                found = body.var(module.fresh("found"), self.shared[THREAD])
-                with body.loop(
-                    "other", fixed(self.width), lambda at: at < fixed(self.sharing * self.width), fixed(self.width)
-                ) as at:
-                    body.set(found, found + self.shared[THREAD + at])
+                found = body.var(module.fresh("found"), zero(self._kind))
+                with body.loop("other", fixed(0), lambda at: at < fixed(self.sharing), fixed(several)) as at:
+                    places = [body.let(module.fresh("at"), at + fixed(each)) for each in range(several)]
+                    others = [self.shared[THREAD + each * fixed(self.width)] for each in places]
+                    body.set(found, found + _combined(others, operator.add))
                 values: list[Node] = [found.lane(lane) for lane in range(self.lanes)] if self.lanes > 1 else [found]
                 self._leave(row, values, total)
             with body.when(THREAD.equals(fixed(0))):
@@ -376,6 +381,14 @@ class _Writer:
         least = Call("max", (total, Literal(1e-37, "f32")), "f32")
         shares: list[Node] = [self.body.let(self.module.fresh("part"), each // least) for each in values]
         store_sum(self.module, self.kernel, self.kernel.sums[0], self.batch, u32(row), column, shares)
+
+
+def _combined(found: list[Node], combine: Callable[[Node, Node], Node]) -> Node:
+    """Return what nodes combine to: neighbours first."""
+    while len(found) > 1:
+        pairs = [found[each : each + 2] for each in range(0, len(found), 2)]
+        found = [combine(*each) if len(each) > 1 else each[0] for each in pairs]
+    return found[0]
 
 
 def _read(frame: Frame, side: Side, batch: list[Node], row: Node, depth: Node, lanes: int) -> Node:

@@ -1,8 +1,8 @@
 """Contractions of few rows with a matrix of integers of a few bits: four products and their sum to an instruction.
 
-Every workgroup computes the rows, and leaves each piece of sixteen neighbours in its memory as multiples of the piece's step,
-cut into bytes with a sign: two where elements are rounded to sixteen bits, whose own rounding is larger, three for float32. Bytes
-are multiplied with the matrix's numbers where these lie, and summed, as integers, which rounds nothing; scales, offsets and steps
+Rows are computed first, and each piece of sixteen neighbours kept as multiples of the piece's step, cut into bytes with a sign:
+two where elements are rounded to sixteen bits, whose own rounding is larger, three for float32. Either a pass before does so, or
+every workgroup for itself, in its memory. Bytes are multiplied with the matrix's numbers where these lie, and summed, as integers, which rounds nothing; scales, offsets and steps
 count once for a piece. The instruction is WGSL's ``dot4I8Packed``
 (https://github.com/gpuweb/gpuweb/blob/main/proposals/dp4a.md); that rows are cut so is llama.cpp's way with one byte.
 """
@@ -12,19 +12,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webgpu_torch_core.ir.expression import Expression
-from webgpu_torch_core.ir.kernels import Contraction
+from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..facts import Facts
-from ..program import Capabilities, Program
+from ..program import Capabilities, Pass, Program
 from .access import LANES
 from .contraction import Frame, Side, large_group
-from .contraction_prepared import AT_ONCE, REDUCED, PreparedGenerator
-from .contraction_vector import SKINNY, Strip
-from .ir import Call, Literal, LoadGroup, Node, bitcast, choose, convert_to, fixed, u32, vector
-from .module import THREAD, WORKGROUP, split_index
+from .contraction_prepared import AT_ONCE, REDUCED, PreparedGenerator, computing_seconds
+from .contraction_vector import SKINNY, Strip, VectorGenerator
+from .ir import Buffer, Call, Literal, LoadGroup, Node, bitcast, choose, convert_to, fixed, minimum, u32, vector
+from .module import LINEAR_GROUP, THREAD, WORKGROUP, split_index
 from .packed_side import PIECE, packed_side
-from .statements import Assign
+from .statements import Assign, StoreGroup
+from .types import element_type
 
 #: bytes with a sign that elements are cut into: those of float32, and those that were rounded to sixteen bits
 _CUTS, _CUTS_OF_HALVES = 3, 2
@@ -36,14 +37,19 @@ _ROUNDING = 12582912.0
 _TINY = 1e-30
 #: bytes of workgroup memory that reductions and sums take
 _BESIDE = REDUCED + 4 * WORKGROUP * SKINNY
+#: threads of a workgroup that cuts pieces ahead, one each
+_CUTTERS = 64
 #: most runs of a thread's loads under way
-_LOADS = 4
+_LOADS = 6
 #: threads that share a sum, with the share of the memory's bandwidth that is reached: those side by side read what lies so
 _TEAMS = {8: 0.83, 16: 0.87, 32: 0.9, 64: 0.9}
-#: the share of the units that must have a workgroup for memory to be busy, and that of the rate of products of bytes reached
-_BUSY, _PRODUCTS = 0.6, 0.4
+#: workgroups for each unit that keep memory busy, and those that have nothing to cut; the share of the rate of products of bytes
+#: that is reached
+_BUSY, _BUSY_APART, _PRODUCTS = 0.6, 3.5, 0.4
 #: operations that cutting an element takes: most of it is waiting
 _CUTTING = 72
+#: the share of a dispatch that a pass before takes
+AHEAD = 0.5
 
 
 def cuts_of(left: Expression) -> int:
@@ -58,8 +64,16 @@ def _small_side(kernel: Contraction) -> Expression:
     return kernel.left if large_group(kernel) == "n" else kernel.right
 
 
-def packed_strips(kernel: Contraction, capabilities: Capabilities) -> list[Strip]:
-    """Return how a contraction's sums are shared, where its large side is of packed numbers and the rows find place."""
+class PackedStrip(Strip):
+    """A variant: ``ahead`` cuts rows in a pass before."""
+
+    fields = (*Strip.fields, "ahead")
+    __slots__ = ("ahead",)
+    ahead: bool
+
+
+def packed_strips(kernel: Contraction, capabilities: Capabilities) -> list[PackedStrip]:
+    """Return how a contraction's sums are shared and its rows cut, where its large side is of packed numbers."""
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
     if not capabilities.facts.dots or batch != 1 or not 0 < min(m, n) <= SKINNY or kernel.dtype.name != "float32":
         return []
@@ -67,13 +81,17 @@ def packed_strips(kernel: Contraction, capabilities: Capabilities) -> list[Strip
         return []
     # A step and a sum beside the bytes.
     taken = min(m, n) * (k // PIECE) * (cuts_of(_small_side(kernel)) * PIECE + 8) + _BESIDE
-    if taken > capabilities.workgroup_bytes:
-        return []
     width = min(WORKGROUP, capabilities.invocations)
-    return [Strip(team, 1, 1) for team in _TEAMS if team <= width]
+    return [
+        PackedStrip(team, 1, 1, ahead)
+        for ahead in (False, True)
+        if ahead or taken <= capabilities.workgroup_bytes
+        for team in _TEAMS
+        if team <= width
+    ]
 
 
-def packed_seconds(kernel: Contraction, strip: Strip, facts: Facts) -> float:
+def packed_seconds(kernel: Contraction, strip: PackedStrip, facts: Facts) -> float:
     """Return an estimate of the time that a product with packed numbers takes: of cutting rows, then of reading or multiplying."""
     m, n, k = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k))
     packed = packed_side(kernel, large_group(kernel))
@@ -81,16 +99,27 @@ def packed_seconds(kernel: Contraction, strip: Strip, facts: Facts) -> float:
     rows, columns, runs = min(m, n), max(m, n), k // packed.run
     strips = -(-columns * strip.team // WORKGROUP)
     turns = -(-min(strips, AT_ONCE * facts.units) // facts.units)
-    cutting = turns * rows * k * _CUTTING * facts.units / facts.flops
-    wasted = -(-runs // strip.team) * strip.team / runs / min(1.0, strips / (_BUSY * facts.units))
+    prepared = kernel if isinstance(kernel, PreparedContraction) else None
+    if strip.ahead:
+        # Workgroups that reduce a row first are as long at it again.
+        cutting = AHEAD * facts.dispatch * (2 if prepared and prepared.reductions else 1)
+    else:
+        cutting = turns * rows * k * _CUTTING * facts.units / facts.flops
+        if prepared:
+            cutting += computing_seconds(prepared, turns, facts)
+    busy = min(1.0, strips / ((_BUSY_APART if strip.ahead else _BUSY) * facts.units))
+    wasted = -(-runs // strip.team) * strip.team / runs / busy
     reading = wasted * kernel.nbytes() / (facts.bandwidth * _TEAMS[strip.team])
     multiplying = m * n * k / LANES * cuts_of(_small_side(kernel)) / (facts.dots * _PRODUCTS)
     return cutting + max(reading, multiplying)
 
 
-def generate_packed(kernel: Contraction, capabilities: Capabilities, strip: Strip) -> Program:
+def generate_packed(kernel: Contraction, capabilities: Capabilities, strip: PackedStrip) -> Program:
     """Return the program of a contraction of few rows with packed numbers."""
-    return _Generator(Frame(kernel, capabilities), capabilities, strip).generate()
+    if not strip.ahead:
+        return _Generator(Frame(kernel, capabilities), capabilities, strip).generate()
+    first, second = (_Ahead(Frame(kernel, capabilities), capabilities, strip) for _ in range(2))
+    return Program((first.cut(), second.multiply()), first.scratch)
 
 
 class _Generator(PreparedGenerator):
@@ -107,43 +136,59 @@ class _Generator(PreparedGenerator):
         #: how many scales a run's numbers are looked up for: of groups that share it, or of every piece where runs cut groups
         shares = packed.run % packed.group == 0 or packed.group % packed.run == 0
         self.scaled = max(1, packed.run // packed.group) if shares else self.per_run
-        size = self.rows * self.pieces
-        self.bytes = [frame.module.array(f"bytes{cut}", "vec4<u32>", size) for cut in range(self.cuts)]
-        self.steps = frame.module.array("steps", "vec2<f32>", size)
         self.scale = Side(frame.kernel, packed.scale, self.big.group, 1)
         self.offset = None if packed.offset is None else Side(frame.kernel, packed.offset, self.big.group, 1)
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Declare where the pieces are left: the bytes of each cut, and a piece's step with the sum of its elements."""
+        module, size = self.frame.module, self.rows * self.pieces
+        self.bytes = [module.array(f"bytes{cut}", "vec4<u32>", size) for cut in range(self.cuts)]
+        self.steps = module.array("steps", "vec2<f32>", size)
+
+    def _leave(self, place: Node, words: list[list[Node]], step: list[Node]) -> None:
+        """Write the stores of a piece: the words of each cut, its step and its sum."""
+        for where, each in zip(self.bytes, words, strict=True):
+            self.body.set(where[place], vector("u32", each))
+        self.body.set(self.steps[place], vector("f32", step))
+
+    def _taken(self, place: Node) -> tuple[list[Node], Node]:
+        """Return a piece: the words of each cut, its step and its sum."""
+        return [each[place] for each in self.bytes], self.steps[place]
 
     def _stage(self, row: int) -> None:
-        """Write the stores of a row's pieces: bytes, steps and sums."""
+        with self.body.loop(
+            self.frame.module.fresh("piece"), THREAD, lambda at: at < self.pieces, self.workgroup
+        ) as piece:
+            self._cut(u32(row), u32(row * self.pieces) if row else None, piece)
+
+    def _cut(self, row: Node, start: Node | None, piece: Node) -> None:
+        """Write what cuts a piece of a row, whose pieces lie from ``start`` on."""
         body, fresh = self.body, self.frame.module.fresh
-        with body.loop(fresh("piece"), THREAD, lambda at: at < self.pieces, self.workgroup) as piece:
-            values: list[Node] = []
-            for first in range(0, PIECE, LANES):
-                start = body.let(fresh("k"), piece * fixed(PIECE) + fixed(first))
-                places = [start + fixed(lane) if lane else start for lane in range(LANES)]
-                values += [body.let(fresh("x"), each) for each in self._values(self.small, row, places)]
-            largest: Node = fixed(0)
-            total = values[0]
-            # As integers, so that what is no number is the largest.
-            for each in values:
-                largest = Call("max", (largest, bitcast("u32", each) & fixed(0x7FFFFFFF)), "u32")
-            for each in values[1:]:
-                total = total + each
-            largest = body.let(fresh("largest"), bitcast("f32", largest))
-            whole = Literal(float(_WHOLE[self.cuts]), "f32")
-            inverse = body.let(
-                fresh("inverse"), choose(largest > Literal(_TINY, "f32"), whole // largest, Literal(0.0, "f32"))
-            )
-            place = body.let(
-                fresh("place"), self._piece(row, piece % fixed(self.per_run), piece // fixed(self.per_run))
-            )
-            numbers = [self._number(each, inverse) for each in values]
-            for cut, where in enumerate(self.bytes):
-                low = 8 * (self.cuts - 1 - cut)
-                words = [self._word([numbers[each] for each in order], low) for order in self._order()]
-                body.set(where[place], vector("u32", words))
-            step = largest * Literal(1.0 / _WHOLE[self.cuts], "f32")
-            body.set(self.steps[place], vector("f32", [step, total]))
+        values: list[Node] = []
+        for first in range(0, PIECE, LANES):
+            begin = body.let(fresh("k"), piece * fixed(PIECE) + fixed(first))
+            places = [begin + fixed(lane) if lane else begin for lane in range(LANES)]
+            values += [body.let(fresh("x"), each) for each in self._values(self.small, row, places)]
+        largest: Node = fixed(0)
+        total = values[0]
+        # As integers, so that what is no number is the largest.
+        for each in values:
+            largest = Call("max", (largest, bitcast("u32", each) & fixed(0x7FFFFFFF)), "u32")
+        for each in values[1:]:
+            total = total + each
+        largest = body.let(fresh("largest"), bitcast("f32", largest))
+        whole = Literal(float(_WHOLE[self.cuts]), "f32")
+        inverse = body.let(
+            fresh("inverse"), choose(largest > Literal(_TINY, "f32"), whole // largest, Literal(0.0, "f32"))
+        )
+        place = body.let(fresh("place"), self._piece(start, piece % fixed(self.per_run), piece // fixed(self.per_run)))
+        numbers = [self._number(each, inverse) for each in values]
+        words = [
+            [self._word([numbers[each] for each in order], 8 * (self.cuts - 1 - cut)) for order in self._order()]
+            for cut in range(self.cuts)
+        ]
+        self._leave(place, words, [largest * Literal(1.0 / _WHOLE[self.cuts], "f32"), total])
 
     def _number(self, value: Node, inverse: Node) -> Node:
         """Write the multiple of a step that is nearest to a value and return its bits, so that bytes below have a sign."""
@@ -177,34 +222,50 @@ class _Generator(PreparedGenerator):
             for part in range(folds)
         ]
 
-    def _piece(self, row: int, number: Node, run: Node) -> Node:
-        """Return where a piece of a run lies: those that threads read at once are neighbours."""
+    def _piece(self, start: Node | None, number: Node, run: Node) -> Node:
+        """Return where a piece of a run lies, of a row from ``start`` on: those that threads read at once are neighbours."""
         place = number * u32(self.runs) + run if self.per_run > 1 else run
-        return place + u32(row * self.pieces) if row else place
+        return place if start is None else place + start
 
     def _loop(self) -> None:
-        """Write the sum over runs: several loads at a time while they last, then one at a time."""
+        """Write the sum over runs: as many loads of a thread as may be under way at a time, and as many as are left at the end."""
         body, runs, team = self.body, self.runs, self.team
+        own = -(-int(runs) // team)
+        unroll = -(-own // -(-own // _LOADS))
+        whole = own // unroll if own % unroll or int(runs) % team == 0 else own // unroll - 1
         at = body.var("at", self.part)
-        unroll = next((each for each in (_LOADS, 2) if runs >= team * each), 1)
-        if unroll > 1:
-            with body.advance(at, at + team * (unroll - 1) < runs, team * unroll):
-                self._multiply([at + fixed(each) * u32(team) if each else at for each in range(unroll)])
-        with body.advance(at, at < runs, team):
-            self._multiply([at])
+        if whole:
+            with body.advance(at, at < u32(team * unroll * whole), team * unroll):
+                self._multiply([at + fixed(each * team) if each else at for each in range(unroll)], unroll)
+        left = own - whole * unroll
+        if left:
+            self._multiply(
+                [at + fixed(each * team) if each else at for each in range(left)], left - bool(int(runs) % team)
+            )
 
-    def _multiply(self, runs: list[Node]) -> None:
-        """Write the products of runs of all columns with all rows."""
-        body = self.body
+    def _multiply(self, runs: list[Node], sure: int) -> None:
+        """Write the products of runs of all columns with all rows; those from ``sure`` on may be past the end."""
+        body, fresh = self.body, self.frame.module.fresh
+        loaded: list[tuple[Node, list[Sequence[Node]], list[list[tuple[Node, Node | None]]]]] = []
         for number, each in enumerate(runs):
-            run = body.let(f"run{number}", each)
+            run = body.let(fresh("run"), each if number < sure else minimum(each, self.runs - 1))
             words = [self._words(column, run) for column in self.column]
             scales = [self._scales(column, run) for column in self.column]
+            if number >= sure:
+                inside = body.let(fresh("inside"), choose(each < self.runs, Literal(1.0, "f32"), Literal(0.0, "f32")))
+                scales = [
+                    [(inside * one, None if other is None else inside * other) for one, other in factors]
+                    for factors in scales
+                ]
+            loaded.append((run, words, scales))
+        for run, words, scales in loaded:
             for row, sums in enumerate(self.sums):
+                start = u32(row * self.pieces) if row else None
                 for piece in range(self.per_run):
-                    place = body.let(self.frame.module.fresh("place"), self._piece(row, fixed(piece), run))
-                    cuts = [body.let(self.frame.module.fresh("cut"), each[place]) for each in self.bytes]
-                    step = body.let(self.frame.module.fresh("step"), self.steps[place])
+                    place = body.let(fresh("place"), self._piece(start, fixed(piece), run))
+                    found, own_step = self._taken(place)
+                    cuts = [body.let(fresh("cut"), each) for each in found]
+                    step = body.let(fresh("step"), own_step)
                     for total, own, factors in zip(sums, words, scales, strict=True):
                         scale, offset = factors[piece * self.scaled // self.per_run]
                         product = scale * (self._products(own, piece, cuts) * step.lane(0))
@@ -273,3 +334,56 @@ class _Generator(PreparedGenerator):
         many = packed.group * self.scaled // packed.run
         index = first // fixed(many) if many > 1 else first
         return [*split_index(self.frame.module, index, sizes[:count]), *[fixed(0)] * (len(sizes) - count)]
+
+
+class _Ahead(_Generator):
+    """Two passes: one leaves the small side's pieces in scratch memory, the other multiplies them."""
+
+    def _make_room(self) -> None:
+        self.size = self.rows * self.pieces
+
+    @property
+    def scratch(self) -> tuple[int, int]:
+        """How many bytes the pieces take: of the cuts, one after another, and of steps and sums."""
+        return self.cuts * self.size * PIECE, self.size * 8
+
+    def _room(self, number: int, writes: bool) -> Buffer:
+        kind = ("uint32", "float32")[number]
+        return self.frame.module.buffer("scratch", number, element_type(kind, self.capabilities), writes)
+
+    def _leave(self, place: Node, words: list[list[Node]], step: list[Node]) -> None:
+        for cut, each in enumerate(words):
+            at = place + u32(cut * self.size) if cut else place
+            self.body.add(StoreGroup(self._room(0, True), at * fixed(LANES), each))
+        self.body.add(StoreGroup(self._room(1, True), place * fixed(2), step))
+
+    def _taken(self, place: Node) -> tuple[list[Node], Node]:
+        cuts: list[Node] = []
+        for cut in range(self.cuts):
+            at = place + u32(cut * self.size) if cut else place
+            cuts.append(LoadGroup(self._room(0, False), at * fixed(LANES), LANES))
+        return cuts, LoadGroup(self._room(1, False), place * fixed(2), 2)
+
+    def cut(self) -> Pass:
+        """Return the pass that cuts the rows: a piece for each thread, of workgroups that reduce a whole row each."""
+        frame, body = self.frame, self.body
+        self.coordinates = frame.batch_coordinates(fixed(0))
+        if not isinstance(frame.kernel, PreparedContraction) or not frame.kernel.reductions:
+            self.workgroup = min(_CUTTERS, self.workgroup)
+        cutters = min(_CUTTERS, self.workgroup)
+        groups = -(-self.pieces // cutters)
+        linear = body.let("linear", LINEAR_GROUP)
+        body.leave(linear >= groups * self.rows)
+        row = body.let("row", linear // groups)
+        self._reduce(row, 0)
+        piece = body.let("piece", (linear % groups) * fixed(cutters) + THREAD)
+        if cutters < self.workgroup:
+            body.leave(THREAD >= fixed(cutters))
+        with body.when(piece < self.pieces):
+            self._cut(row, body.let("start", row * self.pieces), piece)
+        return frame.module.finish(self.workgroup, groups * self.rows, " (cut)")
+
+    def multiply(self) -> Pass:
+        """Return the pass that multiplies what was cut."""
+        (found,) = VectorGenerator.generate(self).passes
+        return found

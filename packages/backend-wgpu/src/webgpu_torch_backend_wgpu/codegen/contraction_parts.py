@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from webgpu_torch_core.ir.kernels import Contraction
 
 from ..program import Capabilities, Pass, Program
 from .contraction import Frame
-from .ir import Node, fixed
+from .ir import Node, fixed, minimum
 from .module import LINEAR_GROUP, THREAD
 from .workgroup import Partials
 
 _WORKGROUP = 64
+#: parts that a thread reads at once after the first, of few and of more: it waits for memory once for all of them
+_SEVERAL, _MORE = 3, 7
 
 
 class Parts:
@@ -25,8 +29,9 @@ class Parts:
     def write(self, frame: Frame, split: Node, batch: Node, row: Node, column: Node, values: list[Node]) -> None:
         """Write the stores of a part of some neighbouring columns."""
         start = (split * frame.batch + batch) * (frame.m * frame.n) + row * frame.n + column
-        for lane, value in enumerate(values):
-            self._records.write(frame.module, start + fixed(lane) if lane else start, [value])
+        if len(values) > 1:
+            start = frame.body.let(frame.module.fresh("part"), start)
+        self._records.write_neighbours(frame.module, start, values)
 
     def program(self, kernel: Contraction, capabilities: Capabilities, first: Pass) -> Program:
         """Return the program whose first pass leaves the parts."""
@@ -35,11 +40,18 @@ class Parts:
         workgroup = min(_WORKGROUP, capabilities.invocations)
         element = body.let("element", (LINEAR_GROUP * workgroup + THREAD) * lanes)
         body.leave(element >= self.size)
-        places = [element + fixed(lane) if lane else element for lane in range(lanes)]
-        sums = [body.var(f"sum{lane}", self._records.read(module, place)[0]) for lane, place in enumerate(places)]
-        with body.loop("part", fixed(1), lambda part: part < self.splits, fixed(1)) as part:
-            for total, place in zip(sums, places, strict=True):
-                body.set(total, frame.add(total, self._records.read(module, part * self.size + place)[0]))
+        own = self._records.read_neighbours(module, element, lanes)
+        sums = [body.var(f"sum{lane}", value) for lane, value in enumerate(own)]
+        several = _SEVERAL if self.splits <= _SEVERAL + 1 else _MORE
+        with body.loop("part", fixed(1), lambda part: part < self.splits, fixed(several)) as part:
+            parts = [part + fixed(each) if each else part for each in range(several)]
+            # Behind the last one it is read again, and not added.
+            read = [minimum(each, self.splits - 1) if number else each for number, each in enumerate(parts)]
+            found = [self._records.read_neighbours(module, each * self.size + element, lanes) for each in read]
+            for number, (place, values) in enumerate(zip(parts, found, strict=True)):
+                with body.when(place < self.splits) if number else nullcontext():
+                    for total, value in zip(sums, values, strict=True):
+                        body.set(total, frame.add(total, value))
         column = body.let("column", element % frame.n)
         row = body.let("row", (element // frame.n) % frame.m)
         batch = body.let("batch", element // (frame.m * frame.n))

@@ -12,10 +12,11 @@ from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction
 from webgpu_torch_core.ir.layouts import number_of_elements
 
+from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame, Side
-from .contraction_vector import Strip, VectorGenerator
+from .contraction_vector import Strip, VectorGenerator, vector_seconds
 from .ir import Node, fixed, u32, vector
 from .lowering import Lowering
 from .module import LINEAR_GROUP, THREAD, WORKGROUP
@@ -25,8 +26,23 @@ from .row_states import State, merge_team
 REDUCED, _SUMMED = 1 << 12, 16
 #: workgroups for each unit of an adapter: each prepares the rows once
 AT_ONCE = 4
+#: operations that a step of an element takes, of which a few wait for others
+_STEP = 20
 #: bytes that a thread reads at once where these are numbers: what they are multiplied with is near
 _WIDEST = 16
+
+
+def prepared_seconds(kernel: PreparedContraction, plan: None, facts: Facts) -> float:
+    """Return an estimate of the time that a contraction of few rows takes whose workgroups compute these first."""
+    return computing_seconds(kernel, AT_ONCE, facts) + vector_seconds(kernel, plan, facts)
+
+
+def computing_seconds(kernel: PreparedContraction, turns: int, facts: Facts) -> float:
+    """Return an estimate of the time in which each unit computes the rows so many times, one after another."""
+    roots = (kernel.left, *(each.value for each in kernel.reductions))
+    steps = sum(1 for node in topological(*roots) if node.arguments)
+    elements = number_of_elements(kernel.m) * number_of_elements(kernel.k)
+    return turns * elements * steps * _STEP * facts.units / facts.flops
 
 
 def generate_prepared(kernel: PreparedContraction, capabilities: Capabilities) -> Program:
@@ -70,7 +86,7 @@ class PreparedGenerator(VectorGenerator):
         workgroups = workgroups_of(self.total, self.capabilities)
         self.coordinates = self.frame.batch_coordinates(fixed(0))
         for row in range(self.rows):
-            self._reduce(row)
+            self._reduce(u32(row), row)
             self._stage(row)
         self.body.barrier()
         with self.body.loop("linear", LINEAR_GROUP, lambda at: at < self.total, workgroups) as linear:
@@ -79,28 +95,28 @@ class PreparedGenerator(VectorGenerator):
             self.body.barrier()
         return self._program(workgroups)
 
-    def _reduce(self, row: int) -> None:
-        """Write the reductions of a row."""
+    def _reduce(self, row: Node, number: int) -> None:
+        """Write the reductions of a row, the kernel's so many-th."""
         frame, body, kernel = self.frame, self.body, self.frame.kernel
         frame.given = {}
         reductions = kernel.reductions if isinstance(kernel, PreparedContraction) else ()
-        for number, reduction in enumerate(reductions):
-            state = State(frame.module, reduction, row * len(reductions) + number)
+        for each, reduction in enumerate(reductions):
+            state = State(frame.module, reduction, number * len(reductions) + each)
             side = Side(kernel, reduction.value, "m")
             with body.loop(frame.module.fresh("e"), THREAD, lambda at: at < self._steps, self.workgroup) as at:
                 places = self._places(at)
                 state.fold(self._values(side, row, places), places)
             merge_team(state, THREAD, fixed(0), self.workgroup, 1, False)
-            result = body.let(f"reduced{row}_{number}", state.result())
-            roots = (kernel.left, *(each.value for each in reductions))
-            found = [node for node in topological(*roots) if node.step == "reduced" and node.payload == number]
+            result = body.let(f"reduced{number}_{each}", state.result())
+            roots = (kernel.left, *(one.value for one in reductions))
+            found = [node for node in topological(*roots) if node.step == "reduced" and node.payload == each]
             frame.given |= dict.fromkeys(found, result)
             self._know(roots)
 
     def _stage(self, row: int) -> None:
         """Write the stores of a row's elements."""
         with self.body.loop(self.frame.module.fresh("e"), THREAD, lambda at: at < self._steps, self.workgroup) as at:
-            values = self._values(self.small, row, self._places(at))
+            values = self._values(self.small, u32(row), self._places(at))
             place = self._place(at)
             self.body.set(self.staged[place + u32(row * self._steps) if row else place], vector("f32", values))
 
@@ -127,13 +143,13 @@ class PreparedGenerator(VectorGenerator):
         first = self.body.let(self.frame.module.fresh("k"), at * fixed(LANES))
         return [first + fixed(lane) if lane else first for lane in range(LANES)]
 
-    def _values(self, side: Side, row: int, places: list[Node]) -> list[Node]:
+    def _values(self, side: Side, row: Node, places: list[Node]) -> list[Node]:
         """Write what computes neighbours of a row and return them."""
-        frame, at = self.frame, u32(row)
+        frame = self.frame
         if self.grouped and side.lanes == LANES and side.axis == "k":
-            found = self.body.let(frame.module.fresh("w"), frame.vector_of(side, self.coordinates, at, places[0]))
+            found = self.body.let(frame.module.fresh("w"), frame.vector_of(side, self.coordinates, row, places[0]))
             return [found.lane(lane) for lane in range(LANES)]
-        return [frame.element(side, self.coordinates, at, each) for each in places]
+        return [frame.element(side, self.coordinates, row, each) for each in places]
 
     def _small(self, row: int, start: Node, part: int) -> Node:
         if not self.grouped:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webgpu_torch_core.ir.expression import Expression, topological
-from webgpu_torch_core.ir.kernels import PreparedContraction
+from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities
-from .contraction_packed import packed_seconds, packed_strips
+from .contraction_packed import AHEAD, packed_seconds, packed_strips
 from .contraction_prepared import rows_find_place, workgroups_of
 from .contraction_vector import SKINNY
 from .module import WORKGROUP
@@ -23,10 +23,10 @@ _TEAM = 64
 
 
 def preparing_pays(kernel: PreparedContraction, capabilities: Capabilities) -> bool:
-    """Return whether every workgroup should compute the rows of the left side rather than a kernel before.
+    """Return whether a product should compute the rows of its left side rather than a kernel before.
 
-    That takes an adapter no longer than to start one more kernel. Where threads of the host take turns, it is computed as often
-    as there are workgroups, one after another.
+    Every workgroup does, where that takes an adapter no longer than to start one more kernel; or a pass that cuts rows ahead. Where
+    threads of the host take turns, rows are computed as often as there are workgroups, one after another.
     """
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
     if capabilities.software or kernel.dtype.name != "float32" or batch != 1:
@@ -35,9 +35,16 @@ def preparing_pays(kernel: PreparedContraction, capabilities: Capabilities) -> b
         return False
     facts = capabilities.facts
     strips = packed_strips(kernel, capabilities)
-    if not strips and not rows_find_place(kernel, capabilities):
+    apart = Contraction(**{name: getattr(kernel, name) for name in Contraction.fields})
+    by_all = [each for each in strips if not each.ahead]
+    if strips and not kernel.reductions:
+        # What reduces rows takes longer beside what cuts them than by itself.
+        ahead = min(packed_seconds(kernel, each, facts) for each in strips if each.ahead)
+        if ahead < min(packed_seconds(apart, each, facts) for each in strips) + AHEAD * facts.dispatch:
+            return True
+    if not by_all and (strips or not rows_find_place(kernel, capabilities)):
         return False
-    team = min(strips, key=lambda each: packed_seconds(kernel, each, facts)).team if strips else _TEAM
+    team = min(by_all, key=lambda each: packed_seconds(apart, each, facts)).team if by_all else _TEAM
     steps = _length((kernel.left, *(each.value for each in kernel.reductions)), capabilities)
     workgroups = workgroups_of(-(-n * team // min(WORKGROUP, capabilities.invocations)), capabilities)
     return workgroups * m * k * steps < facts.dispatch * facts.flops * _STEPS

@@ -32,7 +32,7 @@ from .contraction_each import each_seconds, generate_each, has_few_channels
 from .contraction_host import generate_host, host_seconds, host_tiles_of
 from .contraction_matrix import generate_matrix, matrix_seconds, matrix_tiles_of
 from .contraction_packed import generate_packed, packed_seconds, packed_strips
-from .contraction_prepared import generate_prepared, rows_find_place
+from .contraction_prepared import generate_prepared, prepared_seconds, rows_find_place
 from .contraction_sliding import generate_sliding, sliding, sliding_seconds
 from .contraction_tile import generate_tile, tile_seconds, tiles_of
 from .contraction_vector import SKINNY, generate_alone, generate_vector, sums_alone, vector_seconds
@@ -266,7 +266,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
     ],
     PreparedContraction: [
         Variant("few rows by packed numbers", packed_strips, packed_seconds, generate_packed),
-        Variant("few rows", _where(rows_find_place), vector_seconds, lambda k, c, _: generate_prepared(k, c)),
+        Variant("few rows", _where(rows_find_place), prepared_seconds, lambda k, c, _: generate_prepared(k, c)),
     ],
     Attention: [
         Variant("few rows", few_rows, few_rows_seconds, generate_few_rows),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .ir import Buffer, Call, Load, Node, Prefix, bitcast, choose, convert_to, fixed, u32, vector
+from .ir import Buffer, Call, Load, LoadGroup, Node, Prefix, bitcast, choose, convert_to, fixed, u32, vector
 from .module import Module, join_words
-from .statements import Do, Store
+from .statements import Do, Store, StoreGroup
 from .types import ElementType
 
 
@@ -102,6 +102,27 @@ class Records:
             values.append(_decoded(scalar, words))
             number += len(words)
         return values
+
+    def _are_words(self, count: int) -> bool:
+        """Return whether so many neighbouring records from an aligned one on lie as one vector of words."""
+        return self.words == 1 and count == 4 and self.base % count == 0
+
+    def write_neighbours(self, module: Module, index: Node, values: Sequence[Node]) -> None:
+        """Write the statements that store neighbouring records of one value, the first of which is at a multiple of their number."""
+        if self._are_words(len(values)):
+            words = [word for value in values for word in _encoded(value)]
+            module.body.add(StoreGroup(*self._word(module, index, 0, True), words))
+            return
+        for lane, value in enumerate(values):
+            self.write(module, index + fixed(lane) if lane else index, [value])
+
+    def read_neighbours(self, module: Module, index: Node, count: int) -> list[Node]:
+        """Write the load of neighbouring records of one value, the first of which is at a multiple of ``count``, and return these."""
+        if self._are_words(count):
+            found = module.body.let(module.fresh("group"), LoadGroup(*self._word(module, index, 0, False), count))
+            return [_decoded(self.scalars[0], [found.lane(lane)]) for lane in range(count)]
+        values = [self.read(module, index + fixed(lane) if lane else index)[0] for lane in range(count)]
+        return [module.body.let(module.fresh("one"), each) for each in values]
 
 
 def _encoded(value: Node) -> list[Node]:
