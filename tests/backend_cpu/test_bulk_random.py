@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 import pytest
 import torch
 import webgpu_torch_core as core
 from webgpu_torch_backend_cpu import random
+from webgpu_torch_backend_cpu.normal_numbers import normal_singles
+from webgpu_torch_core.random_streams.box_muller import normal_float32
 from webgpu_torch_core.random_streams.streams import MersenneTwister
 from webgpu_torch_core.record.devices import engine_for
 
@@ -38,10 +42,43 @@ def test_fills(name, count):
 
 def test_runs_of_several_pieces(monkeypatch):
     monkeypatch.setattr(random, "PIECE", 1 << 12)
+    monkeypatch.setattr(random, "RUN", 1 << 11)
     for count in (8191, 8192, 8193, 20_001):
         for name in FILLS:
             check_equal(lambda library, name=name, count=count: FILLS[name](library.empty(count)), count)
         check_equal(lambda library, count=count: library.randint(-5, 1000, (count,)), count)
+
+
+def test_normal_numbers_of_words_at_bounds():
+    """Where an angle's octant changes, a number's exponent does, or the mantissa of what is left of 1 is halved; and in between."""
+    places = [turn << 20 for turn in range(17)] + [1 << power for power in range(24)]
+    places += [round((1 - 2.0**-power * share) * 2**24) for power in range(24) for share in (0.5**0.5, 1.0)]
+    near = np.unique(np.add.outer(places, np.arange(-40, 40)).clip(0, (1 << 24) - 1)).astype(np.uint32)
+    between = np.random.default_rng(0).integers(0, 1 << 24, 40_000, np.uint32)
+    words = np.concatenate((near, between, np.zeros(-(near.size + between.size) % 8, np.uint32)))
+    # The bits above do not count. Each word is a length and an angle, with another one and with itself.
+    words |= np.uint32(0xA5000000)
+    blocks = np.concatenate([np.hstack((words.reshape(-1, 8), other.reshape(-1, 8))) for other in (words, words[::-1])])
+    for mean, std in ((0.0, 1.0), (-0.3, 2.7)):
+        found = np.empty(blocks.size, np.float32)
+        normal_singles(blocks.reshape(-1), mean, std, found)
+        expected = np.array(normal_float32(array("I", blocks.tobytes()), mean, std), np.float32)
+        assert np.array_equal(found.view(np.int32), expected.view(np.int32))
+
+
+def test_what_was_drawn_into_is_drawn_into_again():
+    device = engine_for(core.device("cpu")).device
+    device.empty_cache()
+    for draw in (core.randn, core.rand):
+        tensor = draw(random.PIECE * 2, device="cpu")
+        kept = device.pool.nbytes
+        del tensor
+        assert device.pool.nbytes == kept + random.PIECE * 8
+    seen = core.randn(1 << 14, device="cpu").numpy()
+    before = seen.copy()
+    core.randn(1 << 14, device="cpu")
+    assert np.array_equal(seen, before)
+    device.empty_cache()
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 17, 1023, 1024, 1025, 3000, 100_000])

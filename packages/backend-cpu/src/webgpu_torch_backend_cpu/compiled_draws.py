@@ -1,4 +1,4 @@
-"""Draws by compiled samplers, where there are some: each function returns None where NumPy is to draw."""
+"""Draws by compiled samplers, where there are some: each function returns None, or False, where NumPy is to draw."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ Array = Any
 AHEAD = 1 << 16
 
 
-def normal(drawn: Array, mean: float, std: float) -> Array | None:
-    """Return normal numbers from rows of 16 words: float32 numbers from words of 32 bits, doubles from words of 64."""
+def normal(drawn: Array, mean: float, std: float, into: Array) -> bool:
+    """Write normal numbers from blocks of 16 words: float32 numbers from words of 32 bits, doubles from words of 64; return whether it can."""
     single = drawn.dtype == np.uint32
     run = sampler("normal_singles" if single else "normal_doubles", drawn.size)
     if run is None:
-        return None
-    result = np.empty(drawn.size, np.float32 if single else np.float64)
+        return False
     # A pass makes a row of single ones, or a pair of doubles.
-    run(0, drawn.size // (16 if single else 2), [drawn, result], (), (std, mean))
-    return result
+    run(0, drawn.size // (16 if single else 2), [drawn, into], (), (std, mean))
+    return True
 
 
 def permutation(stream: MersenneTwister, count: int, kind: type) -> Array | None:

@@ -22,7 +22,7 @@ from . import random, threads
 from .compiler import may_have_written, source_of
 from .jit.adaptive import compiled, description
 from .kept import files
-from .pool import Pool
+from .pool import Memory, Pool, whole_of
 from .printer import TYPES
 
 #: a kernel and what picks its operands, outputs and parameters; or None, the source and the target of a copy and its bytes
@@ -43,9 +43,7 @@ class Buffer:
         device.allocated += nbytes
         device.buffers += 1
 
-    def __del__(
-        self, references: Any = sys.getrefcount, smallest: int = Pool.SMALLEST, owner: Any = np.ndarray
-    ) -> None:
+    def __del__(self, references: Any = sys.getrefcount, smallest: int = Pool.SMALLEST, owner: Any = Memory) -> None:
         # (These are bound here because at the interpreter's end this module's names are gone before the last tensors.)
         device, nbytes = self.device, self.nbytes
         device.allocated -= nbytes
@@ -94,6 +92,10 @@ class CpuDevice(Device):
 
     def wrap_host(self, memory: memoryview) -> Buffer:
         """Return a buffer that shares the host's memory."""
+        whole = whole_of(memory.obj)
+        if whole is not None and whole.nbytes == memory.nbytes:
+            # What was drawn into it goes back to the pool when nobody needs it any more.
+            return Buffer(self, whole, memory.nbytes)
         return Buffer(self, np.frombuffer(memory, np.uint8), memory.nbytes)
 
     def as_array(self, buffer: Buffer, kind: dtype, count: int) -> Any:
@@ -204,7 +206,7 @@ class CpuDevice(Device):
         """Return at once: every run is finished when it returns."""
 
     def draw(self, kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any) -> Any:
-        return random.draw(kind, stream, count, element, first, second)
+        return random.draw(kind, stream, count, element, first, second, self.pool.take)
 
     def source(self, kernel: Any) -> str:
         return source_of(kernel)

@@ -15,11 +15,24 @@ if TYPE_CHECKING:
 LINE = 64
 
 
+class Memory(np.ndarray):
+    """Bytes that were allocated here: whoever finds out that nobody else refers to them may keep them for the next."""
+
+
 def aligned(nbytes: int) -> np.ndarray:
     """Return an array of ``nbytes`` uninitialised bytes, a view of memory that it alone has."""
-    memory = np.empty(nbytes + LINE, np.uint8)
-    start = -memory.__array_interface__["data"][0] % LINE
-    return memory[start : start + nbytes]
+    memory = Memory((nbytes + LINE,), np.uint8)
+    start = -memory.ctypes.data % LINE
+    return np.ndarray((nbytes,), np.uint8, memory, start)
+
+
+def whole_of(view: object) -> np.ndarray | None:
+    """Return the array that :func:`aligned` returned of which something is a view; None of other memory."""
+    while type(view) is np.ndarray:
+        if type(view.base) is Memory:
+            return view
+        view = view.base
+    return None
 
 
 def empty(shape: tuple[int, ...], kind: DTypeLike) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,11 +22,12 @@ from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 from . import compiled_draws
 from .choices import select
-from .normal_numbers import normal_singles
+from .normal_numbers import RUN, normal_singles
 from .poisson_numbers import poisson
+from .pool import aligned, empty
 from .printer import TYPES
 from .runtime import LOW_HALF, fused_doubles, to_bfloat16
-from .uniform_numbers import CHUNK, LOW_53, doubles, unit_doubles, unit_singles, words
+from .uniform_numbers import CHUNK, LOW_53, doubles, runs_of_words, unit_doubles, unit_singles, words
 
 Array = Any
 
@@ -36,20 +37,28 @@ SMALLEST = 16
 PIECE = 1 << 18
 
 
-def draw(kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any) -> Any:
-    """Return ``count`` draws of a distribution as host bytes; arguments and errors as :func:`~webgpu_torch_core.random_streams.drawing.draw`."""
+def draw(
+    kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any, take: Callable[[int], Array] = aligned
+) -> Any:
+    """Return ``count`` draws of a distribution as host bytes; arguments and errors as :func:`~webgpu_torch_core.random_streams.drawing.draw`.
+
+    ``take`` returns memory of so many bytes for what is worth it.
+    """
     chosen = _VECTORISED.get(kind)
     if chosen is None or count < SMALLEST or element.category > 2 or not _is_valid(kind, element, first, second):
         return drawing.draw(kind, stream, count, element, first, second)
     with np.errstate(all="ignore"):
-        if kind not in _ONE_BY_ONE or count < 2 * PIECE:
+        if kind not in _ONE_BY_ONE or (count < 2 * PIECE and kind != "normal"):
             return np.ascontiguousarray(chosen(stream, count, element, first, second)).view(np.uint8)
-        result = np.empty(count, TYPES[element.name])
+        memory = take(count * element.itemsize)
+        result = memory.view(TYPES[element.name])
+        if kind == "normal":
+            _normal(stream, element, first, second, result)
+            return memory
         for start in range(0, count - PIECE + 1, PIECE):
-            # The last piece is the longer one: normal numbers treat the end of a whole draw apart.
             stop = start + PIECE if start + 2 * PIECE <= count else count
             result[start:stop] = chosen(stream, stop - start, element, first, second)
-        return result.view(np.uint8)
+        return memory
 
 
 def _is_valid(kind: str, element: dtype, first: Any, second: Any) -> bool:
@@ -94,15 +103,14 @@ def _uniform_words(stream: Any, count: int, element: dtype) -> Array:
     return words(stream, count, np.uint64 if element is float64 else np.uint32)
 
 
-def _normal_words(stream: Any, count: int, element: dtype) -> Array:
-    """Return what :func:`random_streams.normal_words` returns."""
-    remainder = count % 16
-    whole = _uniform_words(stream, count - remainder, element)
-    if not remainder:
-        return whole
-    if element.itemsize > 2:
-        _uniform_words(stream, remainder, element)
-    return np.concatenate((whole, _uniform_words(stream, 16, element)))
+def _normal_words(stream: Any, count: int, element: dtype) -> Iterator[Array]:
+    """Yield what :func:`random_streams.normal_words` returns in runs of whole blocks."""
+    kind, remainder = np.uint64 if element is float64 else np.uint32, count % 16
+    yield from runs_of_words(stream, count - remainder, kind, RUN)
+    if remainder:
+        if element.itemsize > 2:
+            words(stream, remainder, kind)
+        yield words(stream, 16, kind)
 
 
 def _encode(values: Array, element: dtype) -> Array:
@@ -132,27 +140,28 @@ def _uniform(stream: Any, count: int, element: dtype, low: float, high: float) -
     return np.where(result == high_element, low_element, result)
 
 
-def _normal(stream: Any, count: int, element: dtype, mean: float, std: float) -> Array:
-    words = _normal_words(stream, count, element).reshape(-1, 16)
-    blocks = compiled_draws.normal(words, mean, std)
-    if element is float64:
-        blocks = _normal_doubles(words, mean, std) if blocks is None else blocks
-    else:
-        blocks = _encode(normal_singles(words, mean, std) if blocks is None else blocks, element)
-    if count % 16:
-        tail = blocks[-16:].copy()
-        blocks = blocks[:count]
-        blocks[count - 16 :] = tail
-    return blocks
+def _normal(stream: Any, element: dtype, mean: float, std: float, into: Array) -> None:
+    """Write normal numbers, as many as there is room for."""
+    numbers = np.float64 if element is float64 else np.float32
+    place = 0
+    for drawn in _normal_words(stream, into.size, element):
+        # The last block is drawn anew, of what would be partly beyond the end.
+        place = min(place, into.size - drawn.size)
+        part = into[place : place + drawn.size]
+        place += drawn.size
+        made = part if element.itemsize > 2 else empty((drawn.size,), numbers)
+        if not compiled_draws.normal(drawn, mean, std, made):
+            (_normal_doubles if element is float64 else normal_singles)(drawn, mean, std, made)
+        if made is not part:
+            part[:] = _encode(made, element)
 
 
-def _normal_doubles(words: Array, mean: float, std: float) -> Array:
-    result = np.empty(words.shape, np.float64)
+def _normal_doubles(words: Array, mean: float, std: float, into: Array) -> None:
+    words, result = words.reshape(-1, 16), into.reshape(-1, 16)
     radius = np.sqrt(-2.0 * _each(math.log, 1.0 - unit_doubles(words[:, :8])))
     angle = 2.0 * math.pi * unit_doubles(words[:, 8:])
     result[:, :8] = fused_doubles(radius * _each(math.cos, angle), std, mean)
     result[:, 8:] = fused_doubles(radius * _each(math.sin, angle), std, mean)
-    return result.reshape(-1)
 
 
 def _each(function: Callable[[float], float], values: Array) -> Array:

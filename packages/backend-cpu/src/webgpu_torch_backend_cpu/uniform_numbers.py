@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,8 @@ CHUNK = 1 << 15
 
 #: words from which on moving the state to NumPy and back costs less than it saves
 BULK = 1 << 13
-_BITS = np.random.MT19937(0)
-_GENERATOR = np.random.Generator(_BITS)
-_LOCK = threading.Lock()
+#: NumPy's generators that nobody uses now
+_idle: list[np.random.Generator] = []
 
 #: the bits of a word that make a number of either precision
 LOW_24, LOW_53 = np.uint32(0xFFFFFF), np.uint64((1 << 53) - 1)
@@ -28,16 +27,33 @@ UNIT_24, UNIT_53 = np.float32(2.0**-24), 2.0**-53
 
 def words(stream: Any, count: int, kind: Any) -> Array:
     """Return the stream's next words of 32 or 64 bits, as :meth:`MersenneTwister.words` and ``words64``."""
-    if count < BULK:
-        return np.frombuffer(stream.words(count) if kind is np.uint32 else stream.words64(count), kind)
-    state, used = stream.position()
-    with _LOCK:
-        _BITS.state = {"bit_generator": "MT19937", "state": {"key": np.array(state, np.uint32), "pos": used}}
-        # Over the whole range of the type NumPy takes the words as they are, of two halves the high one first.
-        found = _GENERATOR.integers(0, np.iinfo(kind).max, count, kind, endpoint=True)
-        after: Any = _BITS.state["state"]
-    stream.move_to(after["key"].tolist(), int(after["pos"]))
+    (found,) = runs_of_words(stream, count, kind, max(count, 1))
     return found
+
+
+def runs_of_words(stream: Any, count: int, kind: Any, length: int) -> Iterator[Array]:
+    """Yield the stream's next words in runs of so many, which are still in cache when the next one is asked for; at least one run.
+
+    The stream goes on behind them once all have been taken.
+    """
+    if count < BULK:
+        drawn = np.frombuffer(stream.words(count) if kind is np.uint32 else stream.words64(count), kind)
+        yield from (drawn[start : start + length] for start in range(0, max(count, 1), length))
+        return
+    state, used = stream.position()
+    try:
+        # One atomic step takes it: other threads may draw from streams of theirs.
+        generator = _idle.pop()
+    except IndexError:
+        generator = np.random.Generator(np.random.MT19937(0))
+    bits: Any = generator.bit_generator
+    bits.state = {"bit_generator": "MT19937", "state": {"key": np.array(state, np.uint32), "pos": used}}
+    for start in range(0, count, length):
+        # Over the whole range of the type NumPy takes the words as they are, of two halves the high one first.
+        yield generator.integers(0, np.iinfo(kind).max, min(length, count - start), kind, endpoint=True)
+    after = bits.state["state"]
+    stream.move_to(after["key"].tolist(), int(after["pos"]))
+    _idle.append(generator)
 
 
 def doubles(stream: Any, count: int) -> Array:
