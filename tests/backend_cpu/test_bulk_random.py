@@ -103,8 +103,16 @@ def test_remainders_of_words(kind, first):
 def test_places_in_order():
     others = np.array([3, 1, 3, 1, 4, 3])
     for kind in (np.int32, np.int64):
-        places, steps = random._sorted(others.astype(kind), np.arange(6, dtype=kind))
+        places, steps = random._sorted(others.astype(kind), np.empty(6, np.uint64))(0, 6)
         assert (places.tolist(), steps.tolist()) == ([1, 1, 3, 3, 3, 4], [1, 3, 0, 2, 5, 4])
+
+
+def test_permutations_in_pieces(monkeypatch):
+    """Words end with a piece, one before or after it; chains of exchanges lead from one piece to another."""
+    monkeypatch.setattr(random, "CHUNK", 1 << 6)
+    for count in (63, 64, 65, 66, 128, 129, 130, 1000, 9000):
+        for seed in range(5):
+            check_equal(lambda library, count=count: library.randperm(count), seed)
 
 
 @pytest.mark.parametrize(

@@ -53,10 +53,10 @@ def agree(found: ours.Tensor, wanted: torch.Tensor) -> None:
 
 def kernels(run: Callable[[], object]) -> int:
     """Return how many kernels something takes on WebGPU."""
-    statistics = engine_for(canonical_device("webgpu")).statistics
-    before = statistics["kernels"]
+    engine = engine_for(canonical_device("webgpu"))
+    before = engine.statistics["kernels"]
     run()
-    return statistics["kernels"] - before
+    return engine.statistics["kernels"] - before
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

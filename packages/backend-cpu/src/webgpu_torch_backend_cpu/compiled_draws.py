@@ -16,7 +16,7 @@ Array = Any
 AHEAD = 1 << 16
 
 
-def normal(drawn: Array, mean: float, std: float, into: Array) -> bool:
+def normal(drawn: np.ndarray, mean: float, std: float, into: np.ndarray) -> bool:
     """Write normal numbers from blocks of 16 words: float32 numbers from words of 32 bits, doubles from words of 64; return whether it can."""
     single = drawn.dtype == np.uint32
     run = sampler("normal_singles" if single else "normal_doubles", drawn.size)

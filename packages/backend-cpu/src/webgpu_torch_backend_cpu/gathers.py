@@ -11,6 +11,7 @@ from webgpu_torch_core.ir.dtypes import bool_
 from webgpu_torch_core.ir.expression import Expression, make, topological
 
 from .choices import select
+from .pool import give_registers, take_registers
 
 Array = Any
 
@@ -88,15 +89,18 @@ def gathered_rows(source: Array, row: tuple[int, ...], count: int, *arguments: A
     depth = math.prod(source.shape[1:])
     found = np.empty((*source.shape[1:], shape[0], places), source.dtype)
     step = max(GATHERED // (number * depth), 1)
+    # Memory that is mapped already: mapping it for each image would take as long as gathering does.
+    memory = take_registers(depth * number * min(step, places) * source.itemsize)
     for image in range(shape[0]):
         for start in range(0, places, step):
             taken = image, slice(start, start + step)
-            _take(source, firsts[(slice(None), *taken)], weights[(slice(None), *taken)], found[(..., *taken)])
+            _take(source, firsts[(slice(None), *taken)], weights[(slice(None), *taken)], found[(..., *taken)], memory)
+    give_registers(memory)
     order = (*row, *axes)
     return found.reshape((*source.shape[1:], *shape)).transpose([order.index(axis) for axis in range(count)])
 
 
-def _take(source: Array, firsts: Array, weights: Array, into: Array) -> None:
+def _take(source: Array, firsts: Array, weights: Array, into: Array, memory: Array) -> None:
     """Write the sum over k of the rows that begin at ``firsts[k, p]`` times ``weights[k, p]`` into an array [row…, p]; none at -1."""
     # As a number without a sign, -1 is the greatest.
     unsigned, stop = firsts.view(np.uintp), int(firsts.max()) + 1
@@ -108,9 +112,10 @@ def _take(source: Array, firsts: Array, weights: Array, into: Array) -> None:
         # What is not read is the zero behind the source.
         table = np.empty((*source.shape[1:], stop - low + 1), source.dtype)
         table[..., -1] = 0
-        table[..., :-1] = np.moveaxis(source[low:stop], 0, -1)
+        table[..., :-1] = source[low:stop].transpose((*range(1, source.ndim), 0))
         places = np.minimum(unsigned - np.uintp(low), np.uintp(stop - low)).view(np.intp)
-        found = table.take(places, axis=-1, mode="clip")
+        found = np.ndarray((*source.shape[1:], *places.shape), source.dtype, memory)
+        table.take(places, axis=-1, mode="clip", out=found)
     np.einsum("...kp,kp->...p", found, weights, out=into)
 
 

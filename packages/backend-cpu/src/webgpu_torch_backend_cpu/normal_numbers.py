@@ -8,7 +8,7 @@ stay in cache.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from webgpu_torch_core.random_streams import box_muller as scalar
@@ -16,7 +16,7 @@ from webgpu_torch_core.random_streams import box_muller as scalar
 from .pool import LINE, give_registers, take_registers
 from .uniform_numbers import LOW_24
 
-Array = Any
+Array = np.ndarray
 
 #: words that are made into numbers at a time
 RUN = 1 << 16
@@ -76,7 +76,7 @@ class _Blocks:
         self.first, self.second = numbers[::2].copy(), numbers[1::2].copy()
         self.mixed = numbers.reshape(2, -1).T.reshape(-1)
 
-    def _take(self, shape: tuple[int, ...], kind: Any) -> Array:
+    def _take(self, shape: tuple[int, ...], kind: type[np.floating]) -> Array:
         found = np.ndarray(shape, kind, self._memory, self._start)
         self._start += -(-found.nbytes // LINE) * LINE
         return found

@@ -24,7 +24,7 @@ from . import compiled_draws
 from .choices import select
 from .normal_numbers import RUN, normal_singles
 from .poisson_numbers import poisson
-from .pool import aligned, empty
+from .pool import Pool, empty
 from .printer import TYPES
 from .runtime import LOW_HALF, fused_doubles, to_bfloat16
 from .uniform_numbers import CHUNK, LOW_53, doubles, runs_of_words, unit_doubles, unit_singles, words
@@ -37,20 +37,22 @@ SMALLEST = 16
 PIECE = 1 << 18
 
 
-def draw(
-    kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any, take: Callable[[int], Array] = aligned
-) -> Any:
+def draw(kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any, pool: Pool | None = None) -> Any:
     """Return ``count`` draws of a distribution as host bytes; arguments and errors as :func:`~webgpu_torch_core.random_streams.drawing.draw`.
 
-    ``take`` returns memory of so many bytes for what is worth it.
+    ``pool`` has memory for what is worth it, or is None.
     """
+    pool = pool or Pool()
+    if kind == "permutation" and count >= SMALLEST:
+        with np.errstate(all="ignore"):
+            return _permutation(stream, count, pool).view(np.uint8)
     chosen = _VECTORISED.get(kind)
     if chosen is None or count < SMALLEST or element.category > 2 or not _is_valid(kind, element, first, second):
         return drawing.draw(kind, stream, count, element, first, second)
     with np.errstate(all="ignore"):
         if kind not in _ONE_BY_ONE or (count < 2 * PIECE and kind != "normal"):
             return np.ascontiguousarray(chosen(stream, count, element, first, second)).view(np.uint8)
-        memory = take(count * element.itemsize)
+        memory = pool.take(count * element.itemsize)
         result = memory.view(TYPES[element.name])
         if kind == "normal":
             _normal(stream, element, first, second, result)
@@ -63,8 +65,6 @@ def draw(
 
 def _is_valid(kind: str, element: dtype, first: Any, second: Any) -> bool:
     """Return whether the arguments are ordinary: the core raises for the others, or draws them slowly."""
-    if kind == "permutation":
-        return True
     if kind in ("poisson", "binomial"):
         return element in (float32, float64)
     if kind in ("bernoulli_of", "multinomial"):
@@ -103,7 +103,7 @@ def _uniform_words(stream: Any, count: int, element: dtype) -> Array:
     return words(stream, count, np.uint64 if element is float64 else np.uint32)
 
 
-def _normal_words(stream: Any, count: int, element: dtype) -> Iterator[Array]:
+def _normal_words(stream: MersenneTwister, count: int, element: dtype) -> Iterator[np.ndarray]:
     """Yield what :func:`random_streams.normal_words` returns in runs of whole blocks."""
     kind, remainder = np.uint64 if element is float64 else np.uint32, count % 16
     yield from runs_of_words(stream, count - remainder, kind, RUN)
@@ -140,7 +140,7 @@ def _uniform(stream: Any, count: int, element: dtype, low: float, high: float) -
     return np.where(result == high_element, low_element, result)
 
 
-def _normal(stream: Any, element: dtype, mean: float, std: float, into: Array) -> None:
+def _normal(stream: MersenneTwister, element: dtype, mean: float, std: float, into: np.ndarray) -> None:
     """Write normal numbers, as many as there is room for."""
     numbers = np.float64 if element is float64 else np.float32
     place = 0
@@ -156,7 +156,7 @@ def _normal(stream: Any, element: dtype, mean: float, std: float, into: Array) -
             part[:] = _encode(made, element)
 
 
-def _normal_doubles(words: Array, mean: float, std: float, into: Array) -> None:
+def _normal_doubles(words: np.ndarray, mean: float, std: float, into: np.ndarray) -> None:
     words, result = words.reshape(-1, 16), into.reshape(-1, 16)
     radius = np.sqrt(-2.0 * _each(math.log, 1.0 - unit_doubles(words[:, :8])))
     angle = 2.0 * math.pi * unit_doubles(words[:, 8:])
@@ -273,34 +273,59 @@ def _integers(stream: Any, count: int, element: dtype, low: int, high: int) -> A
     )
 
 
-def _permutation(stream: Any, count: int, element: dtype, _: Any, __: Any) -> Array:
+def _permutation(stream: MersenneTwister, count: int, pool: Pool) -> np.ndarray:
     """Return what :func:`~webgpu_torch_core.random_streams.distributions.fill_permutation` returns.
 
     Exchange ``i`` takes what place ``others[i]`` holds and leaves there what place ``i`` held. So numbers are followed back: what a
-    place holds was left there by the exchange with it before, or is the place's own number.
+    place holds was left there by the exchange with it before, or is the place's own number. Pieces stay in cache, and so do the
+    positions in 64 bits that NumPy makes of those given in 32.
     """
     kind = np.uint32 if count < 0xFFFFFFFF // 20 else np.uint64
     found = compiled_draws.permutation(stream, count, kind)
     if found is not None:
         return found
-    drawn = words(stream, count - 1, kind)
-    # Positions in 32 bits move half as many bytes.
     size = np.int32 if count < 1 << 31 else np.int64
-    steps = np.arange(count, dtype=size)
-    others = steps.copy()
-    for start in range(0, count - 1, CHUNK):
-        others[start : start + CHUNK][: count - 1 - start] += _rests(drawn[start : start + CHUNK], count - start)
-    last, before = steps.copy(), np.full_like(steps, -1)
-    places, sorted_steps = _sorted(others, steps)
-    # Of equal places the last is written.
-    last[places] = sorted_steps
-    again = np.flatnonzero(places[1:] == places[:-1])
-    before[sorted_steps[1:].take(again)] = sorted_steps.take(again)
+    memory = [pool.take(count * np.dtype(size).itemsize) for _ in range(3)] + [pool.take(count * 8)]
+    others, last, before = (each.view(size) for each in memory[:3])
+    own = _others(stream, kind, others, last)
+    _follow(others, last, before, memory[3].view(np.uint64))
     # A place that is exchanged with itself holds what the exchange before left, or its own number.
-    own = np.flatnonzero(others == steps)
     last[own] = np.where(before[own] < 0, own, before[own])
-    held = _roots(last).take(before, mode="clip")
-    return select(before >= 0, held, others, False).astype(np.int64, copy=False)
+    result = memory.pop().view(np.int64)
+    for start in range(0, count, CHUNK):
+        part = slice(start, start + CHUNK)
+        _find_roots(last, start)
+        earlier = before[part]
+        result[part] = select(earlier >= 0, last.take(earlier, mode="clip"), others[part], False)
+    for each in memory:
+        pool.give(each)
+    return result
+
+
+def _others(stream: MersenneTwister, kind: type[np.integer], others: np.ndarray, steps: np.ndarray) -> np.ndarray:
+    """Write which place each exchange is with, and the numbers of the exchanges; return those of a place with itself."""
+    count, own = len(others), []
+    for number, run in enumerate(runs_of_words(stream, count - 1, kind, CHUNK)):
+        start = number * CHUNK
+        part = slice(start, start + CHUNK)
+        steps[part] = others[part] = np.arange(start, min(start + CHUNK, count))
+        others[start : start + len(run)] += _rests(run, count - start)
+        own.append(np.flatnonzero(others[part] == steps[part]) + start)
+    # There is no word for the last one.
+    others[-1] = steps[-1] = count - 1
+    return np.unique(np.concatenate((*own, [count - 1])))
+
+
+def _follow(others: np.ndarray, last: np.ndarray, before: np.ndarray, memory: np.ndarray) -> None:
+    """Write for each place the last exchange with it, else itself as it is there already, and for each exchange the one before with its place, else -1."""
+    order = _sorted(others, memory)
+    before.fill(-1)
+    for start in range(0, len(others), CHUNK):
+        places, steps = order(start, start + CHUNK + 1)
+        # Of equal places the last is written.
+        last[places[:CHUNK]] = steps[:CHUNK]
+        again = np.flatnonzero(places[1:] == places[:-1])
+        before[steps[1:].take(again)] = steps.take(again)
 
 
 def _rests(drawn: Array, first: int) -> Array:
@@ -313,29 +338,31 @@ def _rests(drawn: Array, first: int) -> Array:
     return drawn.view(np.int32)
 
 
-def _sorted(others: Array, steps: Array) -> tuple[Array, Array]:
-    """Return places in order, and the steps that take them, those of one place in order, too."""
-    if steps.dtype != np.int32:
+def _sorted(others: np.ndarray, memory: np.ndarray) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
+    """Return what gives some places in order, and the exchanges with them, those with one place in order, too."""
+    if others.dtype != np.int32:
         order = np.argsort(others, kind="stable")
-        return others[order], steps[order]
+        return lambda start, stop: (others[order[start:stop]], order[start:stop])
     # Halves of one number: these are sorted with vector instructions.
-    keys = np.empty(len(steps), np.uint64)
-    halves = keys.view(np.int32).reshape(-1, 2)
-    halves[:, 1 - LOW_HALF], halves[:, LOW_HALF] = others, steps
-    keys.sort()
-    return halves[:, 1 - LOW_HALF].copy(), halves[:, LOW_HALF].copy()
+    halves = memory.view(np.int32).reshape(-1, 2)
+    for start in range(0, len(others), CHUNK):
+        part = slice(start, start + CHUNK)
+        halves[part, 1 - LOW_HALF] = others[part]
+        halves[part, LOW_HALF] = np.arange(start, start + len(others[part]))
+    memory.sort()
+    return lambda start, stop: (halves[start:stop, 1 - LOW_HALF].copy(), halves[start:stop, LOW_HALF].copy())
 
 
-def _roots(parents: Array) -> Array:
-    """Return the ends of the chains of numbers that each point at a smaller one or at themselves."""
-    found = parents.take(parents, mode="clip")
-    active = np.flatnonzero(found != parents)
+def _find_roots(parents: np.ndarray, start: int) -> None:
+    """Put the ends of the chains of numbers, each of which is smaller or its own place's, in the place of a piece's; before it they are there already."""
+    part = parents[start : start + CHUNK]
+    active = np.flatnonzero(part >= start)
+    part[:] = parents.take(part, mode="clip")
     while active.size:
-        here = found.take(active, mode="clip")
-        further = found.take(here, mode="clip")
-        found[active] = further
+        here = part.take(active)
+        further = parents.take(here, mode="clip")
+        part[active] = further
         active = active.compress(further != here)
-    return found
 
 
 def _bernoulli_of(stream: Any, count: int, element: dtype, chances: Any, kind: dtype) -> Array:
@@ -413,6 +440,6 @@ def _listed_doubles(stream: MersenneTwister, count: int) -> list[float]:
 _ONE_BY_ONE = ("uniform", "normal", "bernoulli", "exponential", "integers", "log_normal", "cauchy", "geometric")
 _VECTORISED = {
     "uniform": _uniform, "normal": _normal, "bernoulli": _bernoulli, "exponential": _exponential, "integers": _integers,
-    "permutation": _permutation, "bernoulli_of": _bernoulli_of, "multinomial": _multinomial,
+    "bernoulli_of": _bernoulli_of, "multinomial": _multinomial,
     "poisson": _poisson, "binomial": _binomial, "log_normal": _log_normal, "cauchy": _cauchy, "geometric": _geometric,
 }  # fmt: skip

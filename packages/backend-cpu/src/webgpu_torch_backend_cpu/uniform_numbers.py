@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 from .pool import empty
 
@@ -25,13 +26,13 @@ LOW_24, LOW_53 = np.uint32(0xFFFFFF), np.uint64((1 << 53) - 1)
 UNIT_24, UNIT_53 = np.float32(2.0**-24), 2.0**-53
 
 
-def words(stream: Any, count: int, kind: Any) -> Array:
+def words(stream: MersenneTwister, count: int, kind: type[np.integer]) -> np.ndarray:
     """Return the stream's next words of 32 or 64 bits, as :meth:`MersenneTwister.words` and ``words64``."""
     (found,) = runs_of_words(stream, count, kind, max(count, 1))
     return found
 
 
-def runs_of_words(stream: Any, count: int, kind: Any, length: int) -> Iterator[Array]:
+def runs_of_words(stream: MersenneTwister, count: int, kind: type[np.integer], length: int) -> Iterator[np.ndarray]:
     """Yield the stream's next words in runs of so many, which are still in cache when the next one is asked for; at least one run.
 
     The stream goes on behind them once all have been taken.

@@ -9,7 +9,7 @@ from typing import Any
 from webgpu_torch_core.ir.dtypes import bool_, dtype
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Store
-from webgpu_torch_core.ir.layouts import Shape, number_of_elements
+from webgpu_torch_core.ir.layouts import Shape, contiguous_strides, number_of_elements
 from webgpu_torch_core.ir.monoids import Monoid
 
 from . import boxes
@@ -94,10 +94,13 @@ class Writer:
             scaled = tuple(stride * step for stride in strides)
             type_ = f"{TYPES[kind.name]}_"
             # A view of nothing may start anywhere; NumPy wants it inside of the buffer.
+            # Each argument counts where there are few elements.
+            more = "" if strides == contiguous_strides(shape) else f", {offset * step}, {scaled}"
+            more = more or (f", {offset * step}" if offset else "")
             self.head.append(
                 f"{found} = n.empty({shape}, {type_})"
                 if 0 in shape
-                else f"{found} = array({shape}, {type_}, {target}[{index}], {offset * step}, {scaled})"
+                else f"{found} = array({shape}, {type_}, {target}[{index}]{more})"
             )
         return found
 

@@ -274,9 +274,10 @@ def public(
             if overloads is not None:
                 overloads.require(args, kwargs)
             # What options.require would find right, without calling it.
-            for name, value in kwargs.items():
-                if value.__class__ not in by_name[name]:
-                    options.require(args, kwargs)
+            if kwargs:
+                for name, value in kwargs.items():
+                    if value.__class__ not in by_name[name]:
+                        options.require(args, kwargs)
             first = options.first
             if len(args) > first and (first + 1 < len(args) or args[first].__class__ not in by_place[first]):
                 options.require(args, nothing)

@@ -228,8 +228,7 @@ def _usual_device() -> device:
 
 def synchronize(place: Any = None) -> None:
     """Run what is pending on a device (all opened ones by default) and wait until it is done."""
-    chosen = engines() if place is None else [engine_for(canonical_device(place))]
-    for engine in chosen:
+    for engine in engines() if place is None else (engine_for(canonical_device(place)),):
         engine.flush()
         # What kernels report comes along with the wait.
         engine.device.synchronize()

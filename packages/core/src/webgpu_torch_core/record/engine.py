@@ -47,7 +47,9 @@ class Engine:
         self.lock = threading.RLock()
         self.tapes_lock = threading.RLock()
         self.plans: dict[Structure, tuple[Scheduled, list[Entry]]] = {}
-        self.statistics = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0, "reads": 0}
+        # Kernels that ran alone as they were called, results that were read, and all else that :attr:`statistics` tells.
+        self.at_once = self.reads = 0
+        self.counts = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0}
         self.eager = config.EAGER.is_on()
         # By a kernel and which of its operands are one: how it runs alone, or None where it has to be recorded.
         self.lone: Bounded[tuple[int, tuple[int, ...]], Lone | None] = Bounded(PLAN_CACHE_LIMIT)
@@ -57,6 +59,12 @@ class Engine:
         self.limits = Limits(device)
         # What a device that works on its own does in between has states that no exception may interrupt.
         self._hold: Any = hold if device.asynchronous else self.lock
+
+    @property
+    def statistics(self) -> dict[str, int]:
+        """How often what has been done so far."""
+        alone = {"recorded": self.at_once, "flushes": self.at_once, "kernels": self.at_once, "reads": self.reads}
+        return {key: self.counts.get(key, 0) + alone.get(key, 0) for key in (*self.counts, "reads")}
 
     # Recording
 
@@ -220,7 +228,7 @@ class Engine:
     def _count_read(self) -> Recorder:
         if context.capture is not None:
             context.capture.broken = "it reads results while it runs"
-        self.statistics["reads"] += 1
+        self.reads += 1
         recorder = self.recorder
         recorder.reads += 1
         return recorder
@@ -368,10 +376,10 @@ class Engine:
             externals += self.device.allocate_all(scheduled.fresh)
         if tape.capture is not None:
             tape.capture.add(self, scheduled, tape)
-        statistics = self.statistics
-        statistics["flushes"] += 1
-        statistics["recorded"] += len(tape.entries)
-        statistics["kernels"] += len(scheduled.plan.steps)
+        counts = self.counts
+        counts["flushes"] += 1
+        counts["recorded"] += len(tape.entries)
+        counts["kernels"] += len(scheduled.plan.steps)
         if not (scheduled.single and tape.capture is None and self._run_single(tape, scheduled, externals)):
             self._drive(tape, (scheduled, Run(scheduled.plan, externals, tape.parameters())))
 
@@ -407,14 +415,14 @@ class Engine:
                 for each in sorted(self.plans, key=lambda key: self.plans[key][0].used)[: PLAN_CACHE_LIMIT // 4]:
                     del self.plans[each]
             self.plans[structure] = found
-        found[0].used = self.statistics["flushes"]
+        found[0].used = self.counts["flushes"]
         return found[0]
 
     def schedule(
         self, tape: Tape, numbers: Sequence[int], wanted: Sequence[int], donatable: Sequence[int], fuses: bool
     ) -> Scheduled:
         """Return the plan of some entries of a tape."""
-        self.statistics["scheduled"] += 1
+        self.counts["scheduled"] += 1
         fuses = fuses and self.device.fuses and not self.eager
         entries = [tape.entries[number] for number in numbers]
         return planned(entries, wanted, donatable, fuses, self.device, self.limits)
