@@ -110,6 +110,17 @@ def test_few_of_many_sizes_are_generated(profile: str, monkeypatch: pytest.Monke
     assert count[0] <= len(kernels) // 10
 
 
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_few_of_many_products_are_generated(profile: str) -> None:
+    """Products of many lengths are followed once or twice for each way in which they are computed."""
+    adapter, generator = adapter_of(profile), Generator()
+    kernels = [product(1, 64 + 12 * number, 256, 512)[0] for number in range(60)]
+    for each in kernels:
+        assert outcome(generator.generate, each, adapter) == outcome(generate, each, adapter)
+    assert generator.traced <= 12
+    assert generator.filled > 2 * len(kernels) // 3
+
+
 @settings(deadline=None)
 @given(st.lists(st.integers(-50, 50), min_size=1, max_size=4), st.randoms(use_true_random=False))
 @example([3], random.Random(0))

@@ -3,6 +3,9 @@
 A tensor of another length makes kernels that are the same but for sizes, and nearly always the same text but for numbers.
 The second such kernel is generated over numbers that note what is asked of them (:mod:`.traced`); where a later one gives the
 same answers, its program is the same with other numbers, and no statement is written or printed again.
+
+Of contractions the way is chosen by the sizes themselves: estimates of many are compared, and which is the least holds for more
+sizes than how all others compare.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from webgpu_torch_core.ir.kernels import (
 )
 
 from ..program import Binding, Capabilities, Pass, Piece, Program, Size
-from . import generate
+from . import choose, generate
 from .traced import Trace, Traced
 from .wgsl import spelled
 
@@ -38,6 +41,7 @@ _Kernel = TypeVar("_Kernel", bound=Kernel)
 _new_size = tuple.__new__
 #: gives what stands for a size
 _Sizes = Callable[[int], Any]
+_Generate = Callable[[Kernel, Capabilities], Program]
 
 
 class Template:
@@ -97,7 +101,7 @@ class Generator:
     """Generates programs, those of kernels that differ in sizes only from templates."""
 
     def __init__(self) -> None:
-        self._kept: Bounded[tuple[Kernel, Capabilities], list[Template]] = Bounded(KERNELS)
+        self._kept: Bounded[tuple[object, ...], list[Template]] = Bounded(KERNELS)
         #: how many programs were filled in, and how many kernels traced
         self.filled = self.traced = 0
 
@@ -105,13 +109,26 @@ class Generator:
         """Return the program of a kernel on an adapter with these capabilities."""
         if not isinstance(kernel, FORMS):
             return generate(kernel, capabilities)
+        if not isinstance(kernel, Contraction):
+            return self._followed(kernel, capabilities, generate)
+        variant, plan = choose(kernel, capabilities)
+
+        def emit(given: Kernel, capabilities: Capabilities) -> Program:
+            return variant.emit(given, capabilities, plan)
+
+        found = self._followed(kernel, capabilities, emit, variant.name, plan)
+        return Program(found.passes, found.scratch, variant.cost(kernel, plan, capabilities.facts))
+
+    def _followed(self, kernel: Kernel, capabilities: Capabilities, make: _Generate, *way: object) -> Program:
+        """Return the program that a function makes of a kernel, in a way that it has; from a template where there is one."""
         sizes: dict[int, int] = {}
-        key = resized(kernel, lambda size: size if size < 2 else 2 + sizes.setdefault(size, len(sizes))), capabilities
+        stands = resized(kernel, lambda size: size if size < 2 else 2 + sizes.setdefault(size, len(sizes)))
+        key = stands, capabilities, *way
         templates = self._kept.get(key)
         if templates is None:
             # What comes once need not be followed.
             self._kept[key] = []
-            return generate(kernel, capabilities)
+            return make(kernel, capabilities)
         self._kept.move_to_end(key)
         given = list(sizes)
         for template in templates:
@@ -119,7 +136,7 @@ class Generator:
             if program is not None:
                 self.filled += 1
                 return program
-        template = _traced(kernel, given, capabilities)
+        template = _traced(kernel, given, capabilities, make)
         self.traced += 1
         templates.insert(0, template)
         del templates[TRACES:]
@@ -129,11 +146,11 @@ class Generator:
         return found
 
 
-def _traced(kernel: Kernel, sizes: Sequence[int], capabilities: Capabilities) -> Template:
+def _traced(kernel: Kernel, sizes: Sequence[int], capabilities: Capabilities, make: _Generate) -> Template:
     """Return the template of kernels that differ from this one in its sizes."""
     trace = Trace()
     leaves: dict[int, Traced] = {each: trace.leaf(each) for each in sizes}
-    return Template(trace, generate(resized(kernel, lambda size: leaves.get(size, size)), capabilities))
+    return Template(trace, make(resized(kernel, lambda size: leaves.get(size, size)), capabilities))
 
 
 def resized(kernel: _Kernel, size: _Sizes) -> _Kernel:
