@@ -7,6 +7,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
+from webgpu_torch_core.backend.collection import without_collection
 from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.kernels import Kernel
 
@@ -159,7 +160,8 @@ class Compiler:
         """Return a kernel's program, as it is generated for its sizes."""
         found = self._generated_lately.get(kernel)
         if found is None:
-            found = self._generated_lately[kernel] = self.generate(kernel, self.capabilities)
+            made = without_collection(lambda: self.generate(kernel, self.capabilities))
+            found = self._generated_lately[kernel] = made
         return found
 
     def _generated(self, kernel: Kernel, own: bool) -> Program:

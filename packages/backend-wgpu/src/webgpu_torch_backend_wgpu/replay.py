@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from webgpu_torch_core.backend.collection import without_collection
 from webgpu_torch_core.backend.interface import REPORT_SLOTS, Copy, Plan, Step
 from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.dtypes import dtype
@@ -130,7 +131,8 @@ def prepare(plan: Plan, compiler: Compiler, own: bool = False) -> Prepared:
 
     ``own``: no kernel shares a pipeline with kernels of other sizes.
     """
-    compiled = compiler.compile((each.kernel for each in plan.steps if isinstance(each, Step)), own)
+    kernels = [each.kernel for each in plan.steps if isinstance(each, Step)]
+    compiled = without_collection(lambda: compiler.compile(kernels, own))
     prepared = Prepared()
     layout, offset, bound = "<", 0, False
     for step in plan.steps:
