@@ -195,8 +195,8 @@ class autocast:
         if enabled and self.fast_dtype not in supported:
             names = " and ".join(map(repr, sorted(supported, key=lambda each: each.name, reverse=True))) or "none"
             warn(
-                f"In {device_type} autocast, but the target dtype {self.fast_dtype} is not supported. Disabling autocast. "
-                f"It supports {names}.",
+                f"In {device_type.upper()} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                f"{device_type.upper()} Autocast only supports dtypes of {names} currently.",
             )
             enabled = False
         self._enabled = enabled

@@ -120,7 +120,9 @@ def reduced(loss: Tensor, reduction: str) -> Tensor:
     Raises:
         ValueError: another reduction.
     """
-    if reduction == "mean":
+    if reduction == "elementwise_mean":
+        warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
+    if reduction in ("mean", "elementwise_mean"):
         return loss.mean()
     if reduction == "sum":
         return loss.sum()

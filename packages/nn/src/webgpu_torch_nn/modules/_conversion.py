@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.creation import conversion
 from webgpu_torch_core.operations.creation.factories import as_dtype
 from webgpu_torch_core.tensors.swapping import swap_tensors
@@ -20,6 +21,13 @@ from webgpu_torch_nn.parameter import Parameter
 
 if TYPE_CHECKING:
     from typing import Self
+
+
+_COMPLEX_NOTE = (
+    "Complex modules are a new feature under active development whose design may change, and some modules might not work as "
+    "expected when using complex tensors as parameters or buffers. Please file an issue at "
+    "https://github.com/pytorch/pytorch/issues/new?template=bug-report.yml if a complex module does not work as expected."
+)
 
 
 def typename(value: Any) -> str:
@@ -129,6 +137,8 @@ class ConversionMixin(ModuleAttributes):
             raise TypeError(
                 f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}"
             )
+        if dtype is not None and dtype.is_complex:
+            warn(_COMPLEX_NOTE)
 
         def convert(tensor: Tensor) -> Tensor:
             wanted = dtype if tensor.is_floating_point() or tensor.is_complex() else None

@@ -79,8 +79,9 @@ def from_numpy(ndarray: Any) -> Tensor:
         )
     if not ndarray.flags.writeable:
         warn(
-            "The given NumPy array is not writable, and tensors that cannot be written are not supported. Writing to the "
-            "tensor writes to the array. You may want to copy the array before.",
+            "The given NumPy array is not writable, and PyTorch does not support non-writable tensors. This means writing to "
+            "this tensor will result in undefined behavior. You may want to copy the array to protect its data or make it writable "
+            "before converting it to a tensor.",
             UserWarning,
         )
     strides = tuple(stride // itemsize for stride in ndarray.strides)
@@ -126,7 +127,7 @@ def frombuffer(buffer: Any, *, dtype: dtype, count: int = -1, offset: int = 0, r
     result = None
     if view.readonly:
         warn(
-            "The given buffer is not writable, and tensors that cannot be written are not supported: its bytes are copied.",
+            "The given buffer is not writable, and PyTorch does not support non-writable tensors: its bytes are copied.",
             UserWarning,
         )
     else:

@@ -18,6 +18,7 @@ from ...ir.layouts import (
     wrap_dimension,
 )
 from ...ir.monoids import monoid
+from ...notices import warn_once
 from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
@@ -377,6 +378,11 @@ def scatter(
     wrap_dimension(dim, input.ndim)
     if isinstance(source, Tensor) and source.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
+    if reduce is not None and isinstance(source, Tensor):
+        warn_once(
+            "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch release. "
+            "Use torch.scatter_reduce instead for more reduction options."
+        )
     if not isinstance(source, Tensor):
         source = input.new_full((), source).expand(index._layout.shape)
     if reduce not in (None, "add", "multiply"):

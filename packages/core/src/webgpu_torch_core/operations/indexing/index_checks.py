@@ -10,6 +10,7 @@ from ...ir.dtypes import dtype, int32, int64
 from ...ir.kernels import Operand, Output, Pointwise, Reduction, RowProgram, Store
 from ...ir.layouts import Layout, contiguous_strides, number_of_elements
 from ...ir.monoids import monoid
+from ...notices import warn
 from ...record.checks import LARGEST, check_base, check_number, looks
 from ...record.node import running
 from ...record.tape import Value
@@ -403,3 +404,18 @@ def reporting(value: Any, given: Any, position: Any, size: int, wraps: bool | No
     asked = near if given.dtype.itemsize < int64.itemsize else ir.cast(given, int64)
     stands = ir.select(near < 0, position - size, position) if wraps else position
     return ir.checked(value, ir.binary("not_equal", asked, stands), ir.parameter(0, int32), asked)
+
+
+def means_tuple(subscript: object) -> bool:
+    """Return whether a list stands for a tuple of subscripts, by NumPy's old rule, which PyTorch keeps with a warning."""
+    parts = (Tensor, list, tuple, range, slice, str)
+    if not isinstance(subscript, list) or len(subscript) >= 32:
+        return False
+    if not any(each is None or each is Ellipsis or isinstance(each, parts) for each in subscript):
+        return False
+    warn(
+        "Using a non-tuple sequence for multidimensional indexing is deprecated and will be changed in pytorch 2.9; use "
+        "x[tuple(seq)] instead of x[seq]. In pytorch 2.9 this will be interpreted as tensor index, x[torch.tensor(seq)], which "
+        "will result either in an error or a different result"
+    )
+    return True

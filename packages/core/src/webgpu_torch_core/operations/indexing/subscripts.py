@@ -33,7 +33,7 @@ from ..in_place.writing import (
 from ..movement.views import make_view, permute, select_dimension, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions, write_slices
-from .index_checks import Report, check_positions, positions_inside, require_inside
+from .index_checks import Report, check_positions, means_tuple, positions_inside, require_inside
 from .nonzero import chooses, chosen_elements, coordinates, masked_scatter, nonzero_positions
 from .scatter_reductions import scatter_reduce
 from .scattering import put_repeated
@@ -66,21 +66,9 @@ class _Entries(list[Any]):
         return position - self.more if position >= self.behind else position
 
 
-def _means_tuple(subscript: Any) -> bool:
-    """Return whether a list stands for a tuple of subscripts, by NumPy's old rule, which PyTorch keeps."""
-    return (
-        isinstance(subscript, list)
-        and len(subscript) < 32
-        and any(
-            each is None or each is Ellipsis or isinstance(each, Tensor | list | tuple | range | slice | str)
-            for each in subscript
-        )
-    )
-
-
 def _expand_subscript(input: Tensor, subscript: Any) -> _Entries:
     """Return one entry per consumed dimension: int, slice, None, or index tensor; the ellipsis filled in."""
-    items = list(subscript) if isinstance(subscript, tuple) or _means_tuple(subscript) else [subscript]
+    items = list(subscript) if isinstance(subscript, tuple) or means_tuple(subscript) else [subscript]
     entries: list[Any] = []
     for each in items:
         if isinstance(each, list | tuple | range) or (type(each).__module__ == "numpy" and getattr(each, "ndim", 0)):

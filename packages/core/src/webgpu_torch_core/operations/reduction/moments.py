@@ -17,6 +17,7 @@ from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import as_dimensions, attach, dtype_title, needs_gradient, type_title
 from ..elementwise import sqrt
+from ..elementwise.overloads import where
 from ..outputs import into as _into
 from .reductions import amax, amin, count_of, mean, restore, sum
 
@@ -50,10 +51,11 @@ class _Spread(NamedTuple):
     def variance_gradient(self, grad: Tensor, input: Tensor) -> Tensor:
         """Return the gradient of ``input`` from that of its variance, as PyTorch's ``var_backward`` multiplies it."""
         offset, divisor = input - mean(input, self.dims, True), self.size - self.correction
-        full = restore(grad, input._layout.shape, self.dims, self.keepdim)
         if (self.whole or not input.ndim) and divisor <= 0:
+            full = restore(grad, input._layout.shape, self.dims, self.keepdim)
             return (full * full.new_full((), math.inf).where(offset != 0, math.nan)).to(input.dtype)
-        return full * (2.0 / divisor if divisor else math.inf) * offset
+        scaled = grad * (2.0 / divisor if divisor else math.inf)
+        return restore(scaled, input._layout.shape, self.dims, self.keepdim) * offset
 
     def center_gradient(self, grad: Tensor, input: Tensor) -> Tensor:
         """Return the gradient of ``input`` from that of its mean."""
@@ -347,13 +349,10 @@ def _two_norm(input: Tensor, dims: tuple[int, ...], keepdim: bool) -> Tensor:
 
         def run_backward(grad: Tensor) -> Any:
             input = saved.unpack()
-            full = restore(
-                sum(input * input, dims, keepdim).sqrt() if needs_gradient(input) else kept.unpack(),
-                shape,
-                dims,
-                keepdim,
-            )
-            return restore(grad, shape, dims, keepdim) * (input / full).masked_fill(full == 0, 0.0)
+            size = sum(input * input, dims, keepdim).sqrt() if needs_gradient(input) else kept.unpack()
+            # What is spread over the input has no order in memory of its own: the gradient has the input's.
+            wide, zero, seed = (restore(each, shape, dims, keepdim) for each in (size, size == 0, grad))
+            return seed * where(zero, 0.0, input / wide)
 
         attach(result, "LinalgVectorNormBackward0", (input,), run_backward)
     return result

@@ -164,10 +164,20 @@ def mean(
     count = count_of(input, dims)
     # Of 16-bit numbers the quotient is rounded, not the sum, too.
     wide = float32 if kind.category == 2 and kind.itemsize == 2 else kind
-    total = sum(input.to(kind), dims, keepdim, dtype=wide) if dims else input.to(wide)
+    plain = input.detach()
+    total = sum(plain.to(kind), dims, keepdim, dtype=wide) if dims else plain.to(wide)
     # A mean of nothing is NaN; adding it, unlike dividing zero, is nothing a driver folds away.
     nothing = complex(math.nan, math.nan) if kind.is_complex else math.nan
-    return _into((total / float(count) if count else total + nothing).to(kind), out)
+    result = (total / float(count) if count else total + nothing).to(kind)
+    if needs_gradient(input):
+        own, shape = input.dtype, input._layout.shape
+
+        def run_backward(grad: Tensor) -> Any:
+            # Divided where every element has its own place: gradients are dense, as PyTorch's.
+            return restore(grad if grad.dtype is own else grad.to(own), shape, dims, keepdim) / float(count or 1)
+
+        attach(result, "MeanBackward0" if dim is None else "MeanBackward1", (input,), run_backward)
+    return _into(result, out)
 
 
 @operation("reduction", title=by_dimension("Prod", 0, 1))
