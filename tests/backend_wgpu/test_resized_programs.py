@@ -19,10 +19,11 @@ from webgpu_torch_backend_wgpu.facts import TYPICAL
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingGpu
 from webgpu_torch_backend_wgpu.limits import capabilities, wanted_features
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
-from webgpu_torch_core.ir.dtypes import float32
+from webgpu_torch_core.ir.dtypes import float16, float32
 from webgpu_torch_core.ir.expression import load
 from webgpu_torch_core.ir.kernels import Kernel, Operand, Output, Pointwise, Reduction, RowProgram, Store
 from webgpu_torch_core.ir.monoids import monoid
+from webgpu_torch_testing.attention_tests import attention, derivative
 
 sys.path.insert(0, str(Path(__file__).parent / "golden"))
 from profiles import PROFILES
@@ -44,6 +45,19 @@ def drawn(form: str, seed: int) -> Kernel:
         sizes = [dice.choice([1, 2, 4, 7, 16, 40]) for _ in range(4)]
         layouts = dice.choice("rc"), dice.choice("rc")
         return product(*sizes, layouts=layouts, shared=dice.random() < 0.3)[0]  # type: ignore[arg-type]
+    if form == "attention":
+        rows, columns, depth, width = (dice.choice([1, 2, 4, 7, 16, 40]) for _ in range(4))
+        if dice.random() < 0.3:
+            return derivative(rows, columns, depth, width)
+        return attention(
+            rows,
+            columns,
+            depth,
+            width,
+            dice.choice([float32, float16]),
+            dice.choice([1, 3]),
+            turned=dice.random() < 0.3,
+        )
     return random_rows(seed)[0] if form == "rows" else random_pointwise(seed)[0]
 
 
@@ -59,7 +73,7 @@ def outcome(make: object, kernel: Kernel, adapter: Capabilities) -> object:
 
 @settings(deadline=None, max_examples=60)
 @given(
-    st.sampled_from(("pointwise", "rows", "contraction")), st.integers(0, 10000), st.sampled_from(sorted(PROFILES)),
+    st.sampled_from(("pointwise", "rows", "contraction", "attention")), st.integers(0, 10000), st.sampled_from(sorted(PROFILES)),
     st.lists(st.randoms(use_true_random=False), min_size=3, max_size=6),
 )  # fmt: skip
 def test_programs_are_those_that_would_be_generated(

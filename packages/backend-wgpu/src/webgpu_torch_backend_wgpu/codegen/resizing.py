@@ -4,7 +4,7 @@ A tensor of another length makes kernels that are the same but for sizes, and ne
 The second such kernel is generated over numbers that note what is asked of them (:mod:`.traced`); where a later one gives the
 same answers, its program is the same with other numbers, and no statement is written or printed again.
 
-Of contractions the way is chosen by the sizes themselves: estimates of many are compared, and which is the least holds for more
+Of contractions and attention the way is chosen by the sizes themselves: estimates of many are compared, and which is the least holds for more
 sizes than how all others compare.
 """
 
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.expression import Expression, make, rewrite, topological
 from webgpu_torch_core.ir.kernels import (
+    Attention,
     Contraction,
     Kernel,
     Operand,
@@ -33,7 +34,9 @@ from .traced import Trace, Traced
 from .wgsl import spelled
 
 #: forms whose sizes are followed
-FORMS = (Pointwise, RowProgram, Contraction)
+FORMS = (Pointwise, RowProgram, Contraction, Attention)
+#: those of which the way is chosen before
+CHOSEN = (Contraction, Attention)
 #: kernels without their sizes that are kept, and the traces of each; the least recently used go first
 KERNELS, TRACES = 4096, 8
 _Kernel = TypeVar("_Kernel", bound=Kernel)
@@ -109,7 +112,7 @@ class Generator:
         """Return the program of a kernel on an adapter with these capabilities."""
         if not isinstance(kernel, FORMS):
             return generate(kernel, capabilities)
-        if not isinstance(kernel, Contraction):
+        if not isinstance(kernel, CHOSEN):
             return self._followed(kernel, capabilities, generate)
         variant, plan = choose(kernel, capabilities)
 
@@ -177,6 +180,10 @@ def resized(kernel: _Kernel, size: _Sizes) -> _Kernel:
         changes["reductions"] = tuple([each.replace(value=moved(each.value)) for each in kernel.reductions])
     if isinstance(kernel, Contraction):
         changes.update(left=moved(kernel.left), right=moved(kernel.right))
+    if isinstance(kernel, Attention):
+        mapped = kernel.map_expressions(moved)
+        sums = [each.replace(store=stores((each.store,))[0]) for each in mapped.sums]
+        return mapped.replace(**changes, sums=tuple(sums))
     return kernel.replace(**changes)
 
 
