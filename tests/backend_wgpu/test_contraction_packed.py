@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu import device as device_module
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.codegen import VARIANTS
-from webgpu_torch_backend_wgpu.codegen.contraction_packed import PackedStrip, cuts_of, packed_strips
+from webgpu_torch_backend_wgpu.codegen.contraction_packed import PackedStrip, cuts_of, generate_packed, packed_strips
 from webgpu_torch_backend_wgpu.codegen.packed_side import packed_side
 from webgpu_torch_backend_wgpu.codegen.variants import Variant, choose
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
@@ -29,7 +29,7 @@ INTEGERS = {"int8": 8, "int4": 4, "uint4": 4, "int2": 2}
 #: what is allowed for each element, of the sum of its products' magnitudes: rounding of the result beside that of the rows
 ALLOWED = {"float32": 4e-7, "float16": 6e-5, "bfloat16": 6e-5}
 ROUNDED = {"float32": 2.0**-23, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-SMALL = WgpuBackend(CheckingRuntime([PROFILES["compatibility"]])).open(0)
+USUAL = WgpuBackend(CheckingRuntime([PROFILES["default"]])).open(0)
 
 
 @pytest.fixture
@@ -195,15 +195,15 @@ def test_which_sides_are_packed(encoding: str) -> None:
 
 def test_rows_that_find_no_place_are_cut_ahead() -> None:
     """What an adapter's workgroup memory cannot hold lies in its own; what its language has no word for is left to others."""
-    small: Capabilities = SMALL.capabilities  # pyright: ignore
+    usual: Capabilities = USUAL.capabilities  # pyright: ignore
 
     def ways(*given: int, **sizes: int) -> set[bool]:
-        return {each.ahead for each in packed_strips(product("uint4", 16, *given, **sizes), small)}
+        return {each.ahead for each in packed_strips(product("uint4", 16, *given, **sizes), usual)}
 
     assert ways(1024) == {False, True}
     assert ways(1 << 14) == ways(1024, m=8) == {True}
     assert not ways(1024, m=9)
-    assert not packed_strips(product("uint4", 16, 1024), small.replace(facts=small.facts.replace(dots=0.0)))
+    assert not packed_strips(product("uint4", 16, 1024), usual.replace(facts=usual.facts.replace(dots=0.0)))
 
 
 def test_halves_are_cut_into_fewer_bytes() -> None:
@@ -223,3 +223,21 @@ def test_long_rows_are_cut_ahead() -> None:
         variant, plan = choose(product("uint4", 16, k, n=n), card)
         assert "packed" in variant.name
         assert plan.ahead is ahead
+
+
+@pytest.mark.parametrize("added", range(5))
+def test_pieces_are_bound_where_there_is_room(added: int) -> None:
+    """With however many operands that an adapter binds, no pass of any way binds more buffers than it allows."""
+    usual: Capabilities = USUAL.capabilities  # pyright: ignore
+    kernel = product("uint4", 16, 1024)
+    value: Expression = accumulator(float32)
+    for number in range(added):
+        value = value + load(3 + number, 0, (40, 1), float32)
+    kernel = kernel.replace(
+        operands=kernel.operands + (Operand(float32, 40),) * added, stores=(kernel.stores[0].replace(value=value),)
+    )
+    plans = packed_strips(kernel, usual)
+    assert {each.ahead for each in plans} == ({False, True} if added < 3 else {False})
+    for plan in plans:
+        for each in generate_packed(kernel, usual, plan).passes:
+            assert sum(one.kind not in ("parameters", "sizes") for one in each.bindings) <= usual.storage_buffers

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webgpu_torch_core.ir.expression import Expression
-from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction
+from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction, roots_of
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..facts import Facts
@@ -37,6 +37,8 @@ _ROUNDING = 12582912.0
 _TINY = 1e-30
 #: bytes of workgroup memory that reductions and sums take
 _BESIDE = REDUCED + 4 * WORKGROUP * SKINNY
+#: what is kept of pieces between two passes: bytes as words, and steps and sums
+_SCRATCH = ("uint32", "float32")
 #: threads of a workgroup that cuts pieces ahead, one each
 _CUTTERS = 64
 #: most runs of a thread's loads under way
@@ -85,10 +87,21 @@ def packed_strips(kernel: Contraction, capabilities: Capabilities) -> list[Packe
     return [
         PackedStrip(team, 1, 1, ahead)
         for ahead in (False, True)
-        if ahead or taken <= capabilities.workgroup_bytes
+        if (_can_bind_pieces(kernel, capabilities) if ahead else taken <= capabilities.workgroup_bytes)
         for team in _TEAMS
         if team <= width
     ]
+
+
+def _can_bind_pieces(kernel: Contraction, capabilities: Capabilities) -> bool:
+    """Return whether a pass may bind pieces beside all that a product reads and stores; one buffer more may be for reports."""
+    big = kernel.right if large_group(kernel) == "n" else kernel.left
+    nodes = topological(big, *roots_of(kernel.stores))
+    read = {node.payload[0] for node in nodes if node.step == "load"}
+    read |= {node.payload for node in nodes if node.step == "load_at"}
+    sizes = [each.numel * each.dtype.itemsize for each in (*(kernel.operands[each] for each in read), *kernel.outputs)]
+    bound = sum(max(1, -(-size // capabilities.binding_bytes)) for size in sizes)
+    return bound + len(_SCRATCH) < capabilities.storage_buffers
 
 
 def packed_seconds(kernel: Contraction, strip: PackedStrip, facts: Facts) -> float:
@@ -348,8 +361,8 @@ class _Ahead(_Generator):
         return self.cuts * self.size * PIECE, self.size * 8
 
     def _room(self, number: int, writes: bool) -> Buffer:
-        kind = ("uint32", "float32")[number]
-        return self.frame.module.buffer("scratch", number, element_type(kind, self.capabilities), writes)
+        kind = element_type(_SCRATCH[number], self.capabilities)
+        return self.frame.module.buffer("scratch", number, kind, writes)
 
     def _leave(self, place: Node, words: list[list[Node]], step: list[Node]) -> None:
         for cut, each in enumerate(words):

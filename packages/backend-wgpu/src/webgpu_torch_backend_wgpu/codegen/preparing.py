@@ -37,10 +37,10 @@ def preparing_pays(kernel: PreparedContraction, capabilities: Capabilities) -> b
     strips = packed_strips(kernel, capabilities)
     apart = Contraction(**{name: getattr(kernel, name) for name in Contraction.fields})
     by_all = [each for each in strips if not each.ahead]
-    if strips and not kernel.reductions:
-        # What reduces rows takes longer beside what cuts them than by itself.
-        ahead = min(packed_seconds(kernel, each, facts) for each in strips if each.ahead)
-        if ahead < min(packed_seconds(apart, each, facts) for each in strips) + AHEAD * facts.dispatch:
+    ahead = [packed_seconds(kernel, each, facts) for each in strips if each.ahead]
+    # What reduces rows takes longer beside what cuts them than by itself.
+    if ahead and not kernel.reductions:
+        if min(ahead) < min(packed_seconds(apart, each, facts) for each in strips) + AHEAD * facts.dispatch:
             return True
     if not by_all and (strips or not rows_find_place(kernel, capabilities)):
         return False
