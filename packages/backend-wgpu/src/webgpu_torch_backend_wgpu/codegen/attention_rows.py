@@ -20,6 +20,7 @@ from ..program import Capabilities, Program
 from .access import LANES, Buffers, evaluate
 from .attention_parts import LOWEST, Parts, as_contraction, store_row, store_sum, vector_dimension
 from .attention_softmax import power
+from .combining import in_pairs
 from .contraction import Frame, Side
 from .contraction_vector import SKINNY
 from .ir import Array, Call, Literal, Name, Node, choose, convert_to, every, fixed, minimum, u32, vector, zero
@@ -313,12 +314,12 @@ class _Writer:
         with body.when(THREAD < fixed(_GATHERING)):
             for group in range(self.groups):
                 own = [self._of(self.weights, THREAD * fixed(per) + fixed(each), group) for each in range(per)]
-                body.set(self._of(self.gathered, THREAD, group), _combined(own, combine))
+                body.set(self._of(self.gathered, THREAD, group), in_pairs(own, combine))
         body.barrier()
         found: list[Name] = []
         for group in range(self.groups):
             every_one = [self._of(self.gathered, fixed(each), group) for each in range(_GATHERING)]
-            found.append(body.var(self.module.fresh("all"), _combined(every_one, combine)))
+            found.append(body.var(self.module.fresh("all"), in_pairs(every_one, combine)))
         return found
 
     def _of(self, array: Array, place: Node, group: int) -> Node:
@@ -362,7 +363,7 @@ class _Writer:
                 with body.loop("other", fixed(0), lambda at: at < fixed(self.sharing), fixed(several)) as at:
                     places = [body.let(module.fresh("at"), at + fixed(each)) for each in range(several)]
                     others = [self.shared[THREAD + each * fixed(self.width)] for each in places]
-                    body.set(found, found + _combined(others, operator.add))
+                    body.set(found, found + in_pairs(others, operator.add))
                 values: list[Node] = [found.lane(lane) for lane in range(self.lanes)] if self.lanes > 1 else [found]
                 self._leave(row, values, total)
             with body.when(THREAD.equals(fixed(0))):
@@ -381,14 +382,6 @@ class _Writer:
         least = Call("max", (total, Literal(1e-37, "f32")), "f32")
         shares: list[Node] = [self.body.let(self.module.fresh("part"), each // least) for each in values]
         store_sum(self.module, self.kernel, self.kernel.sums[0], self.batch, u32(row), column, shares)
-
-
-def _combined(found: list[Node], combine: Callable[[Node, Node], Node]) -> Node:
-    """Return what nodes combine to: neighbours first."""
-    while len(found) > 1:
-        pairs = [found[each : each + 2] for each in range(0, len(found), 2)]
-        found = [combine(*each) if len(each) > 1 else each[0] for each in pairs]
-    return found[0]
 
 
 def _read(frame: Frame, side: Side, batch: list[Node], row: Node, depth: Node, lanes: int) -> Node:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from webgpu_torch_core.ir.dtypes import dtype, int32
 from webgpu_torch_core.ir.expression import Expression, topological
@@ -17,8 +18,17 @@ from .workgroup import from_shared, shared_type, to_shared
 
 #: a state: a value for each of its numbers
 Numbers = Sequence[Node]
+_Value = TypeVar("_Value")
 #: what tells apart the workgroup memory of several types
 _SUFFIXES = {"vec2<u32>": "pair"}
+
+
+def in_pairs(values: Sequence[_Value], combine: Callable[[_Value, _Value], _Value]) -> _Value:
+    """Return values combined by pairs of neighbours, and these by pairs again: rounding errors of sums stay small."""
+    while len(values) > 1:
+        pairs = [values[at : at + 2] for at in range(0, len(values), 2)]
+        values = [combine(*each) if len(each) > 1 else each[0] for each in pairs]
+    return values[0]
 
 
 class Combining:
@@ -57,11 +67,8 @@ class Combining:
         return self._values(self.monoid.combine, both)
 
     def tree(self, states: Sequence[Numbers]) -> Numbers:
-        """Return states combined by pairs of neighbours, and these by pairs again: rounding errors of sums stay small."""
-        while len(states) > 1:
-            pairs = [states[at : at + 2] for at in range(0, len(states), 2)]
-            states = [self.combine(*each) if len(each) > 1 else each[0] for each in pairs]
-        return states[0]
+        """Return states combined by pairs of neighbours, and these by pairs again."""
+        return in_pairs(states, self.combine)
 
     def results(self, state: Numbers) -> list[Node]:
         """Return what a state means."""

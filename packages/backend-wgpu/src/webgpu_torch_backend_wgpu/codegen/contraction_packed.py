@@ -2,8 +2,8 @@
 
 Rows are computed first, and each piece of sixteen neighbours kept as multiples of the piece's step, cut into bytes with a sign:
 two where elements are rounded to sixteen bits, whose own rounding is larger, three for float32. Either a pass before does so, or
-every workgroup for itself, in its memory. Bytes are multiplied with the matrix's numbers where these lie, and summed, as integers, which rounds nothing; scales, offsets and steps
-count once for a piece. The instruction is WGSL's ``dot4I8Packed``
+every workgroup for itself, in its memory. Bytes are multiplied with the matrix's numbers where these lie, and summed, as integers,
+which rounds nothing; scales, offsets and steps count once for a piece. The instruction is WGSL's ``dot4I8Packed``
 (https://github.com/gpuweb/gpuweb/blob/main/proposals/dp4a.md); that rows are cut so is llama.cpp's way with one byte.
 """
 
@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction, roots_of
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..facts import Facts
 from ..program import Capabilities, Pass, Program
 from .access import LANES
-from .contraction import Frame, Side, large_group
+from .contraction import Frame, Side, large_group, loads_of
 from .contraction_prepared import AT_ONCE, REDUCED, PreparedGenerator, computing_seconds
 from .contraction_vector import SKINNY, Strip, VectorGenerator
 from .ir import Buffer, Call, Literal, LoadGroup, Node, bitcast, choose, convert_to, fixed, minimum, u32, vector
@@ -96,9 +96,8 @@ def packed_strips(kernel: Contraction, capabilities: Capabilities) -> list[Packe
 def _can_bind_pieces(kernel: Contraction, capabilities: Capabilities) -> bool:
     """Return whether a pass may bind pieces beside all that a product reads and stores; one buffer more may be for reports."""
     big = kernel.right if large_group(kernel) == "n" else kernel.left
-    nodes = topological(big, *roots_of(kernel.stores))
-    read = {node.payload[0] for node in nodes if node.step == "load"}
-    read |= {node.payload for node in nodes if node.step == "load_at"}
+    loads = [node for root in (big, *roots_of(kernel.stores)) for node in loads_of(root)]
+    read = {node.payload[0] if node.step == "load" else node.payload for node in loads}
     sizes = [each.numel * each.dtype.itemsize for each in (*(kernel.operands[each] for each in read), *kernel.outputs)]
     bound = sum(max(1, -(-size // capabilities.binding_bytes)) for size in sizes)
     return bound + len(_SCRATCH) < capabilities.storage_buffers

@@ -37,11 +37,10 @@ def preparing_pays(kernel: PreparedContraction, capabilities: Capabilities) -> b
     strips = packed_strips(kernel, capabilities)
     apart = Contraction(**{name: getattr(kernel, name) for name in Contraction.fields})
     by_all = [each for each in strips if not each.ahead]
-    ahead = [packed_seconds(kernel, each, facts) for each in strips if each.ahead]
     # What reduces rows takes longer beside what cuts them than by itself.
-    if ahead and not kernel.reductions:
-        if min(ahead) < min(packed_seconds(apart, each, facts) for each in strips) + AHEAD * facts.dispatch:
-            return True
+    ahead = [packed_seconds(kernel, each, facts) for each in strips if each.ahead and not kernel.reductions]
+    if ahead and min(ahead) < min(packed_seconds(apart, each, facts) for each in strips) + AHEAD * facts.dispatch:
+        return True
     if not by_all and (strips or not rows_find_place(kernel, capabilities)):
         return False
     team = min(by_all, key=lambda each: packed_seconds(apart, each, facts)).team if by_all else _TEAM
