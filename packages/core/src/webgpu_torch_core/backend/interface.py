@@ -133,7 +133,10 @@ class Device(ABC):
     reopens: bool = True
 
     def gains(self, kernel: Kernel) -> bool:
-        """Return whether to run a kernel of a form that not every device has; where not, operations record what amounts to it."""
+        """Return whether to run a kernel of a form that not every device has; where not, operations record what amounts to it.
+
+        Its operands and outputs are those that it would be run with, but that they may stand in another order.
+        """
         return type(kernel) in self.forms
 
     def seconds(self, kernel: Kernel) -> float:

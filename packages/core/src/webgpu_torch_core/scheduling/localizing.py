@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from ..ir.expression import Expression, topological
-from ..ir.kernels import Contraction, Operand, Output, Pointwise
+from ..ir.kernels import Contraction, Kernel, Operand, Output, Pointwise
 from .domain import collapse, schedule_cache
-from .placing import Numbers, renumbered, taken
+from .placing import Numbers, Placed, Slots, renumbered, taken
 
 
 class Finished:
@@ -39,23 +39,31 @@ def unfused(item: Any) -> Finished:
     return finished
 
 
-def localize(group: Any, slots: Mapping[int, Any], collapses: bool = True) -> Finished:
+def localize(group: Any, slots: Slots, collapses: bool = True) -> Finished:
     """Return the group's kernel with operands and parameters numbered by first use, and as few dimensions as it needs.
 
     ``collapses``: False leaves its dimensions as they are, for kernels that are to be merged with others.
     """
     item = group.item
-    kernel, numbers, parameters, in_place = _localized(
-        item.kernel,
-        tuple([Output(slots[slot].dtype, slots[slot].numel, None) for slot in group.outputs]),
-        tuple([Operand(slots[slot].dtype, slots[slot].numel) for slot in item.slots]),
-        collapses,
-    )
+    kernel, numbers, parameters, in_place = _localized(item.kernel, *_buffers(item, group.outputs, slots), collapses)
     operands = list(taken(item.slots, numbers))
     finished = Finished(kernel, operands, group.outputs, taken(item.parameters, parameters))
     finished.initials = group.initials
     finished.in_place = [[operands[number] for number in each] for each in in_place]
     return finished
+
+
+def with_buffers(item: Placed, outputs: Sequence[int], slots: Slots) -> Kernel:
+    """Return a kernel that is not finished with the buffers that it would bind if it were."""
+    made, operands = _buffers(item, outputs, slots)
+    return item.kernel.replace(operands=operands, outputs=made)
+
+
+def _buffers(item: Placed, outputs: Sequence[int], slots: Slots) -> tuple[tuple[Output, ...], tuple[Operand, ...]]:
+    return (
+        tuple([Output(slots[slot].dtype, slots[slot].numel, None) for slot in outputs]),
+        tuple([Operand(slots[slot].dtype, slots[slot].numel) for slot in item.slots]),
+    )
 
 
 @schedule_cache

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..backend.interface import Copy, Plan, Step
 from ..ir.kernels import Operand
 from .localizing import Finished
+from .placing import Slots
 
 
 class Scheduled:
@@ -97,7 +98,7 @@ class Planner:
     """Walks the finished kernels in order, giving every value a place."""
 
     def __init__(
-        self, finished: list[Finished], slots: Mapping[int, Any], alive: frozenset[int], donatable: frozenset[int]
+        self, finished: list[Finished], slots: Slots, alive: frozenset[int], donatable: frozenset[int]
     ) -> None:
         self.finished = finished
         self.slots = slots
@@ -225,9 +226,7 @@ def _touched(item: Finished) -> list[int]:
     return list(found)
 
 
-def assign_buffers(
-    finished: list[Finished], slots: Mapping[int, Any], alive: frozenset[int], donatable: frozenset[int]
-) -> Any:
+def assign_buffers(finished: list[Finished], slots: Slots, alive: frozenset[int], donatable: frozenset[int]) -> Any:
     """Return the scheduled plan: steps, buffer sizes, and which slots the external buffers hold."""
     planner = Planner(finished, slots, alive, donatable)
     planner.run()

@@ -7,6 +7,7 @@ the first.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -24,6 +25,27 @@ New = Sequence[int] | Mapping[int, int]
 _Entry = TypeVar("_Entry")
 #: a kernel whose numbers have no gaps, and which slots and parameters of a table these are
 Compact = tuple[Any, Numbers, Numbers]
+
+
+class Slot:
+    """A value of the graph: its type, size, and whether it exists before the plan runs."""
+
+    __slots__ = ("dtype", "is_leaf", "numel")
+
+    def __init__(self, dtype: Any, numel: int, is_leaf: bool) -> None:
+        # A leaf's type is known once a kernel reads it.
+        self.dtype = dtype
+        self.numel = numel
+        self.is_leaf = is_leaf
+
+
+def leaf() -> Slot:
+    """Return what is known of a value that no kernel has read yet."""
+    return Slot(None, 0, True)
+
+
+#: what a graph's kernels tell of its slots; others are leaves that nobody reads
+Slots = defaultdict[int, Slot]
 
 
 class Placed(NamedTuple):

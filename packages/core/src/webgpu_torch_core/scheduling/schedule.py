@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple
@@ -12,9 +11,9 @@ from ..ir.layouts import contiguous_strides
 from . import merging
 from .inlining import Inliner, bindings
 from .limits import Limits
-from .localizing import Finished, localize, unfused
+from .localizing import Finished, localize, unfused, with_buffers
 from .memory import Scheduled, assign_buffers
-from .placing import REPORTS, Placed, bound_slots, placed
+from .placing import REPORTS, Placed, Slot, Slots, bound_slots, leaf, placed
 from .preparing import prepared
 
 #: most contractions that each compute one value for themselves: the projections of attention
@@ -35,31 +34,11 @@ class Recorded:
         self.parameter_start = parameter_start
 
 
-class Slot:
-    """A value of the graph: its type, size, and whether it exists before the plan runs."""
-
-    __slots__ = ("dtype", "is_leaf", "numel")
-
-    def __init__(self, dtype: Any, numel: int, is_leaf: bool) -> None:
-        # A leaf's type is known once a kernel reads it.
-        self.dtype = dtype
-        self.numel = numel
-        self.is_leaf = is_leaf
-
-
-def _leaf() -> Slot:
-    return Slot(None, 0, True)
-
-
-#: what a graph's kernels tell of its slots; others are leaves that nobody reads
-Slots = defaultdict[int, Slot]
-
-
 def described(
     entries: Iterable[tuple[Kernel, tuple[int, ...], int, Sequence[float | int]]],
 ) -> tuple[list[Recorded], Slots]:
     """Return entries of a tape as the scheduler takes them, and what they tell of its slots."""
-    slots: Slots = defaultdict(_leaf)
+    slots = Slots(leaf)
     recorded: list[Recorded] = []
     parameter = 0
     for kernel, operands, first, parameters in entries:
@@ -212,7 +191,7 @@ class _Builder:
             wanted.update(each.item.slots)
             wanted.update(each.started())
             kept.append(each)
-        merger = _Merger(wanted, self.limits, self.long)
+        merger = _Merger(self.slots, wanted, self.limits, self.long)
         for each in reversed(kept):
             if any(self.slots[slot].numel for slot in each.outputs):
                 merger.add(each)
@@ -222,7 +201,8 @@ class _Builder:
 class _Merger:
     """Places kernels into groups, joining an earlier group where that keeps the order of dependencies."""
 
-    def __init__(self, wanted: set[int], limits: Limits, long: dict[int, int]) -> None:
+    def __init__(self, slots: Slots, wanted: set[int], limits: Limits, long: dict[int, int]) -> None:
+        self.slots = slots
         self.wanted = wanted
         self.limits = limits
         self.long = long
@@ -335,7 +315,9 @@ class _Merger:
         items: list[Placed] = []
         for each in known:
             item = prepared(each.item, slot, group.item)
-            if item is None or not self.limits.fits(item.kernel) or not self.limits.gains(item.kernel):
+            if item is None or not self.limits.fits(item.kernel):
+                return False
+            if not self.limits.gains(with_buffers(item, each.outputs, self.slots)):
                 return False
             if bindings(item.bound() | set(each.outputs), self.long) > self.limits.bindings:
                 return False
