@@ -69,16 +69,14 @@ def triangle_rule(function: Any, input: Tensor, diagonal: int, upper: bool) -> T
 
 
 def place_inside_rule(
-    function: Any, input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any = 0, step: Any = None,
-    ordered: bool = False,
+    function: Any, input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any, steps: tuple[int, ...],
+    ordered: bool,
 ) -> Tensor:  # fmt: skip
-    del ordered
     if isinstance(value, complex) and value.imag:
-        return by_parts(function, (input, before, shape, value, step), {}, (3,))
+        return by_parts(function, (input, before, shape, value, steps, ordered), {}, (3,))
     if value:
-        return by_parts(function, (input, before, shape, value.real, step), {}, (3,))
-    steps = None if step is None else (*step, 1)
-    return complex_view(function(view_as_real(as_complex(input)), (*before, 0), (*shape, 2), 0, steps))
+        return by_parts(function, (input, before, shape, value.real, steps, ordered), {}, (3,))
+    return complex_view(function(view_as_real(as_complex(input)), (*before, 0), (*shape, 2), 0, (*steps, 1), False))
 
 
 def take_positions_rule(

@@ -53,14 +53,12 @@ def _moving(function: Value, *args: Value, **kwargs: Value) -> Tensor:
 
 
 def _filling(
-    function: Value, input: Tensor, before: Value, shape: Value, value: Value = 0, step: Value = None,
-    ordered: Value = False,
-) -> Tensor:  # fmt: skip
+    function: Value, input: Tensor, before: Value, shape: Value, value: Value, steps: Value, ordered: Value
+) -> Tensor:
     """Return elements placed inside of others, which are a number."""
-    del ordered
-    if not value and not needs_gradient(input):
-        return _moving(function, input, before, shape, 0, step)
-    return function(_numbers(input), before, shape, value, step).to(input.dtype)
+    if not value:
+        return _moving(function, input, before, shape, 0, steps, ordered)
+    return function(_numbers(input), before, shape, value, steps, ordered).to(input.dtype)
 
 
 def _writing(function: Value, *args: Value, **kwargs: Value) -> Tensor:

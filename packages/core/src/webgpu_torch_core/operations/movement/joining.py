@@ -396,16 +396,10 @@ def pad_kernel(
 
 
 @with_type_rule("place_inside")
-def place_inside(
-    input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any = 0, step: Any = None,
-    ordered: bool = False,
+def _placed(
+    input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any, steps: tuple[int, ...], ordered: bool
 ) -> Tensor:  # fmt: skip
-    """Return a box of ``value`` with the input placed in it (or cropped to it), row-major or ``ordered`` in memory as the input."""
-    if input.numel() == 0:
-        empty = input._layout.shape
-        filled = input.new_full(shape, value)
-        return attach(filled, "ConstantPadNdBackward0", (input,), lambda grad: grad.new_zeros(empty))
-    steps = tuple(step) if step is not None else (1,) * input.ndim
+    """Return what :func:`place_inside` does, without gradient."""
     target = dense_layout(contiguous_layout(shape), image_order(input) if ordered else contiguous_format)
     kernel = pad_kernel(input._layout, input._storage.value.numel, input.dtype, before, target, steps)
     number = (
@@ -413,21 +407,43 @@ def place_inside(
         if compute_dtype(input.dtype).category >= 2
         else (bool(value) if compute_dtype(input.dtype).category == 0 else int(value))
     )
-    result = record(kernel, (input,), (number,), (target,))
+    return record(kernel, (input,), (number,), (target,))
+
+
+def place_inside(
+    input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any = 0, step: Any = None,
+    ordered: bool = False,
+) -> Tensor:  # fmt: skip
+    """Return a box of ``value`` with the input placed in it (or cropped to it), row-major or ``ordered`` in memory as the input."""
     original = input._layout.shape
+    if input.numel() == 0:
+        filled = input.new_full(shape, value)
+        return attach(filled, "ConstantPadNdBackward0", (input,), lambda grad: grad.new_zeros(original))
+    steps = tuple(step) if step is not None else (1,) * input.ndim
 
     def run_backward(grad: Tensor) -> Any:
         # Where neighbours stay neighbours, some may have been left out, or all; what was spread lies inside the box.
         whole = [step == 1 for step in steps]
         starts = tuple(-start if each else 0 for start, each in zip(before, whole, strict=True))
         sizes = tuple(size if each else wide for size, wide, each in zip(original, shape, whole, strict=True))
-        if any(starts) or sizes != shape:
-            grad = place_inside(grad, starts, sizes, ordered=ordered)
+        grad = padded(grad, starts, sizes, ordered)
         for dim, (start, size, stride) in enumerate(zip(before, original, steps, strict=True)):
             grad = grad if stride == 1 else slice_view(grad, dim, start, size, stride)
         return grad
 
+    result = _placed(input.detach(), before, shape, value, steps, ordered)
     return attach(result, "ConstantPadNdBackward0", (input,), run_backward)
+
+
+def padded(input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], ordered: bool = True) -> Tensor:
+    """Return :func:`place_inside` of zeros; where the box lies inside the input, its dimensions keep their order in memory."""
+    original = input._layout.shape
+    if not all(0 <= -first <= wide - size for first, size, wide in zip(before, shape, original, strict=True)):
+        return place_inside(input, before, shape, ordered=ordered)
+    places = tuple(slice(-first, size - first) for first, size in zip(before, shape, strict=True))
+    back = tuple(-first for first in before)
+    result = input.detach()[places].clone()
+    return attach(result, "ConstantPadNdBackward0", (input,), lambda grad: padded(grad, back, original, ordered))
 
 
 @operation("composite")

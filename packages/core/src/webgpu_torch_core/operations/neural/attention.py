@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, float32
+from ...ir.layouts import layout
 from ...record.devices import on_host
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import is_half, needs_gradient, wide
+from ..common import attach, is_half, needs_gradient, wide
 from ..contraction.matrix_products import matmul, matrix_product
 from ..creation.ranges import arange
 from ..elementwise.overloads import masked_fill
 from ..reduction.reductions import amax
-from .attention_kernels import arranged, attended, result_layout, shapes_of
+from .attention_kernels import arranged, attended, is_plain, result_layout, shapes_of
 from .layers import dropout, softmax
 
 if TYPE_CHECKING:
@@ -77,8 +78,26 @@ def _attention(
         if found is not None:
             return found
         found = _composed(query, key, value, attn_mask, is_causal, factor, enable_gqa, dropout_p)
-        return arranged(found, result_layout(query._layout, key._layout, value._layout, shapes))
-    return _composed(query, key, value, attn_mask, is_causal, factor, enable_gqa, dropout_p)
+        return arranged(found, result_layout(query, key, value, attn_mask, shapes))
+    if shapes is None or dropout_p > 0.0 or needs_gradient(attn_mask) or not is_plain(query, key, value, attn_mask):
+        return _composed(query, key, value, attn_mask, is_causal, factor, enable_gqa, dropout_p)
+    wanted = result_layout(query, key, value, attn_mask, shapes)
+    query, key, value = map(_with_gradient_by_position, (query, key, value))
+    found = _composed(query, key, value, attn_mask, is_causal, factor, enable_gqa, dropout_p)
+    result = arranged(found, wanted)
+    if result._grad_fn is not None:
+        result._grad_fn.title = "ScaledDotProductFlashAttentionForCpuBackward0"
+    return result
+
+
+def _with_gradient_by_position(input: Tensor) -> Tensor:
+    """Return queries, keys or values [b, heads, l, e] whose gradient lies in memory as [b, l, heads, e]."""
+    if not needs_gradient(input):
+        return input
+    same = Tensor._from_storage(input._storage, input._layout, input.dtype, input.device)
+    b, heads, count, size = input._layout.shape
+    wanted = layout((b, heads, count, size), (count * heads * size, size, heads * size, 1))
+    return attach(same, "CloneBackward0", (input,), lambda grad: arranged(grad, wanted))
 
 
 _attention_without_dropout = remembered(_attention)

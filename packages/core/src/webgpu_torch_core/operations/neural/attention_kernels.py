@@ -110,7 +110,7 @@ def attended(
     """
     operands = [query, key, value] if mask is None else [query, key, value, mask]
     described = tuple((each._layout, each._storage.value.numel, each.dtype) for each in operands)
-    result = result_layout(query._layout, key._layout, value._layout, shapes)
+    result = result_layout(query, key, value, mask, shapes)
     kernel = _forward_kernel(described, causal, shapes, result)
     engine = query._storage.value.engine
     if not isinstance(engine, MetaEngine) and not engine.device.gains(kernel):
@@ -118,12 +118,24 @@ def attended(
     return record(kernel, operands, (scale,), (result,))
 
 
-def result_layout(query: Layout, key: Layout, value: Layout, shapes: Shapes) -> Layout:
-    """Return how a result lies in memory: its dimensions in the order of the queries' where these have four of one width."""
-    like = query.ndim == key.ndim == value.ndim == 4 and shapes.features == shapes.values and query.strides[-1] == 1
-    if not like or repeats(query) or query.shape != shapes.result:
+def is_plain(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> bool:
+    """Return whether PyTorch's kernel for hosts would take [b, heads, l, e] in these places in memory."""
+    q, k, v = query._layout, key._layout, value._layout
+    given = (q, k, v) if mask is None else (q, k, v, mask._layout)
+    return (
+        q.ndim == k.ndim == v.ndim == 4
+        and q.shape[-1] == v.shape[-1]
+        and q.shape[0] == k.shape[0] == v.shape[0]
+        and all(each.ndim > 1 and each.strides[-1] == 1 for each in given)
+    )
+
+
+def result_layout(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, shapes: Shapes) -> Layout:
+    """Return how a result lies in memory: where PyTorch has a kernel for that, its dimensions in the order of the queries'."""
+    like = query._layout
+    if repeats(like) or like.shape != shapes.result or not is_plain(query, key, value, mask):
         return contiguous_layout(shapes.result)
-    return layout(shapes.result, dense_strides(shapes.result, query.strides))
+    return layout(shapes.result, dense_strides(shapes.result, like.strides))
 
 
 def arranged(result: Tensor, wanted: Layout) -> Tensor:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from ...dispatch.registry import operation
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import attach, ordered_as, refuse_types, with_ordered_gradient
+from ..common import ordered_as, refuse_types, with_ordered_gradient
 from ..elementwise.overloads import clamp
 from ..in_place.writing import make_in_place, replaced
-from ..movement.joining import place_inside
+from ..movement.joining import padded, place_inside
 from ..outputs import into
 from ..reduction.moments import vector_norm
 from ..spatial.resampling import Table, resampled
@@ -61,10 +61,7 @@ def _pad_by_number(input: Tensor, amounts: Sequence[int], value: float = 0) -> T
                 f"The input size {input.shape[dim]}, plus negative padding, resulted in a negative output size {shape[dim]}"
             )
     if max(amounts) <= 0:
-        # What only takes away keeps the order of the dimensions.
-        places = tuple(slice(-first, size - first) for first, size in zip(before, shape, strict=True))
-        left, added = input.detach()[places].clone(), [-each for each in amounts]
-        return attach(left, "ConstantPadNdBackward0", (input,), lambda grad: _pad_by_number(grad, added))
+        return padded(input, tuple(before), tuple(shape))
     return ordered_as(place_inside(input, tuple(before), tuple(shape), value, ordered=True), input)
 
 

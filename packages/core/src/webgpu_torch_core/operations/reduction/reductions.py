@@ -215,19 +215,17 @@ def _prod_gradient(input: Tensor, grad: Tensor, dims: tuple[int, ...], keepdim: 
         return input.new_zeros(shape)
     if not shape:
         return grad
-    kept = tuple(index for index in range(len(shape)) if index not in dims)
-    rows = input.permute(kept + dims).reshape(tuple(shape[i] for i in kept) + (-1,)) if dims else input.reshape(1)
-    ones = rows.new_ones(rows.shape[:-1] + (1,))
-    before = _cat((ones, rows.narrow(-1, 0, rows.shape[-1] - 1)), -1).cumprod(-1)
-    after = _cat((ones, rows.flip(-1).narrow(-1, 0, rows.shape[-1] - 1)), -1).cumprod(-1).flip(-1)
-    zero = rows == 0
-    whole = before.narrow(-1, rows.shape[-1] - 1, 1) * rows.narrow(-1, rows.shape[-1] - 1, 1)
-    others = (before * after).where(zero.any(), whole / rows.masked_fill(zero, 1.0))
-    others = others.reshape(tuple(shape[i] for i in kept + dims))
-    inverse = sorted(range(len(shape)), key=lambda index: (kept + dims)[index])
-    result = restore(grad, shape, dims, keepdim) * others.permute(tuple(inverse))
+    rows, axis = (input.reshape(-1), 0) if everything else (input, dims[0])
+    size, zero = rows._layout.shape[axis], input == 0
+    ones = rows.new_ones(tuple(1 if each == axis else wide for each, wide in enumerate(rows._layout.shape)))
+    before = _cat((ones, rows.narrow(axis, 0, size - 1)), axis).cumprod(axis)
+    after = _cat((ones, rows.flip(axis).narrow(axis, 0, size - 1)), axis).cumprod(axis).flip(axis)
+    whole = before.narrow(axis, size - 1, 1) * rows.narrow(axis, size - 1, 1)
+    quotient = (whole.reshape(()) if everything else whole) / input.where(~zero, 1.0)
+    others = quotient.where(~zero.any(), (before * after).reshape(shape))
+    result = restore(grad, shape, dims, keepdim) * others
     # Beside two zeros of a product of everything not even NaN counts.
-    return result.masked_fill(zero.sum() > 1, 0.0) if everything else result
+    return result.where(zero.sum() <= 1, 0.0) if everything else result
 
 
 def _cat(tensors: Any, dim: int) -> Tensor:

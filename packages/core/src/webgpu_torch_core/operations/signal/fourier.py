@@ -52,10 +52,6 @@ def _scale(norm: str | None, count: int, sign: int) -> float:
     return 1.0 / count if (norm == "forward") == (sign == FORWARD) else 1.0
 
 
-def _scaled(result: Tensor, factor: float) -> Tensor:
-    return result if factor == 1.0 else result * factor
-
-
 def _resized(input: Tensor, dim: int, size: int) -> Tensor:
     """Return the input cut or padded with zeros to a size."""
     have = input.shape[dim]
@@ -66,13 +62,6 @@ def _resized(input: Tensor, dim: int, size: int) -> Tensor:
     shape = list(input._layout.shape)
     shape[dim] = size
     return place_inside(input, (0,) * input.ndim, tuple(shape))
-
-
-def _along(input: Tensor, dim: int, function: Any) -> Tensor:
-    """Return a function of the last dimension applied to another one."""
-    if dim == input.ndim - 1:
-        return function(input.contiguous())
-    return function(input.transpose(dim, -1).contiguous()).transpose(dim, -1)
 
 
 def _into(result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
@@ -102,25 +91,21 @@ def _dimension(input: Tensor, dim: int) -> int:
 def _complex_transform(input: Tensor, n: int | None, dim: int, norm: str | None, sign: int) -> Tensor:
     axis = _dimension(input, dim)
     points = _points(n, input, axis)
-    source = _resized(_promoted(input), axis, points)
-    return _scaled(_along(source, axis, lambda line: transform(line, sign)), _scale(norm, points, sign))
+    return transform(_resized(_promoted(input), axis, points), (axis,), sign, _scale(norm, points, sign))
 
 
 def _half(name: str, input: Tensor, n: int | None, dim: int, norm: str | None, sign: int) -> Tensor:
     source = _real(name, input)
     axis = _dimension(source, dim)
     points = _points(n, source, axis)
-    source = _resized(source, axis, points)
-    result = _along(source, axis, lambda line: half_transform(line, sign))
-    return _scaled(result, _scale(norm, points, sign))
+    return half_transform(_resized(source, axis, points), (axis,), sign, _scale(norm, points, sign))
 
 
 def _hermitian(input: Tensor, n: int | None, dim: int, norm: str | None, sign: int) -> Tensor:
     axis = _dimension(input, dim)
     points = _points(n, input, axis, 2 * (input.shape[axis] - 1))
     source = _resized(_promoted(input, True), axis, points // 2 + 1)
-    result = _along(source, axis, lambda line: hermitian_transform(line, points, sign))
-    return _scaled(result, _scale(norm, points, sign))
+    return hermitian_transform(source, (axis,), points, sign, _scale(norm, points, sign))
 
 
 @operation("composite", namespace="fft", method=False)
@@ -205,37 +190,45 @@ def _axes(input: Tensor, s: Dimensions, dim: Dimensions) -> tuple[list[int], lis
     return axes, [None if each == -1 else each for each in sizes]
 
 
-def _all_complex(input: Tensor, axes: list[int], sizes: list[int | None], norm: str | None, sign: int) -> Tensor:
-    result = _promoted(input, True)
+def _cut(input: Tensor, axes: list[int], sizes: list[int | None]) -> tuple[Tensor, int]:
+    """Return the input cut or padded to sizes, and how many elements are transformed together."""
+    count = 1
     for axis, size in zip(axes, sizes, strict=True):
-        result = _resized(result, axis, _points(size, result, axis))
-    for axis in reversed(axes):
-        result = _complex_transform(result, None, axis, norm, sign)
-    return result
+        points = _points(size, input, axis)
+        input = _resized(input, axis, points)
+        count *= points
+    return input, count
 
 
 def _many_complex(input: Tensor, s: Any, dim: Dimensions, norm: str | None, sign: int) -> Tensor:
     axes, sizes = _axes(input, s, dim)
-    _scale(norm, 1, sign)
-    return _all_complex(input, axes, sizes, norm, sign)
+    source, count = _cut(_promoted(input, True), axes, sizes)
+    factor = _scale(norm, count, sign)
+    return transform(source, axes, sign, factor) if axes else source.clone()
 
 
 def _many_half(name: str, input: Tensor, s: Any, dim: Dimensions, norm: str | None, sign: int) -> Tensor:
     axes, sizes = _axes(input, s, dim)
     if not axes:
         raise RuntimeError(f"{name} must transform at least one axis")
-    result = _half(name, input, sizes[-1], axes[-1], norm, sign)
-    return _all_complex(result, axes[:-1], sizes[:-1], norm, sign) if len(axes) > 1 else result
+    source, count = _cut(_real(name, input), axes, sizes)
+    factor = _scale(norm, count, sign)
+    if sign == FORWARD:
+        return half_transform(source, axes, sign, factor)
+    half = half_transform(source, axes[-1:], sign, factor)
+    return transform(half, axes[:-1], sign, 1.0) if len(axes) > 1 else half
 
 
 def _many_hermitian(name: str, input: Tensor, s: Any, dim: Dimensions, norm: str | None, sign: int) -> Tensor:
     axes, sizes = _axes(input, s, dim)
     if not axes:
         raise RuntimeError(f"{name} must transform at least one axis")
-    points = _points(sizes[-1], input, axes[-1], 2 * (input.shape[axes[-1]] - 1))
-    source = _resized(_promoted(input, True), axes[-1], points // 2 + 1)
-    source = _all_complex(source, axes[:-1], sizes[:-1], norm, sign)
-    return _hermitian(source, points, axes[-1], norm, sign)
+    *others, last = axes
+    points = _points(sizes[-1], input, last, 2 * (input.shape[last] - 1))
+    source, count = _cut(_resized(_promoted(input, True), last, points // 2 + 1), others, sizes[:-1])
+    if others and sign == FORWARD:
+        source, others, count = transform(source, others, sign, _scale(norm, count, sign)), [], 1
+    return hermitian_transform(source, [*others, last], points, sign, _scale(norm, count * points, sign))
 
 
 def _both(name: str, compute: Any, doc: str) -> None:

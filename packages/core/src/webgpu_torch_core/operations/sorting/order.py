@@ -103,19 +103,19 @@ def _cumprod_gradient(input: Tensor, grad: Tensor, dim: int) -> Tensor:
     axis = wrap_dimension(dim, input.ndim)
     if input.ndim == 0 or input._layout.shape[axis] == 1:
         return grad
-    rows, seeds = input.movedim(axis, -1), grad.movedim(axis, -1)
     if needs_gradient(input, grad):
-        return _cumprod_gradient_by_row(rows, seeds).movedim(-1, axis)
-    zero = rows == 0
-    seen = zero.to(int64).cumsum(-1)
+        rows = _cumprod_gradient_by_row(input.movedim(axis, -1), grad.movedim(axis, -1))
+        return rows.movedim(-1, axis).contiguous()
+    zero = input == 0
+    seen = zero.to(int64).cumsum(axis)
     first = zero & (seen == 1)
     # Each part sums what lies before the zero that ends it: what is NaN or infinite behind a zero counts for nothing.
-    shares = (seeds * cumprod(rows, -1)).masked_fill(seen > 0, 0.0)
-    before = reverse_cumsum(shares, -1) / rows.masked_fill(zero, 1.0)
+    shares = (grad * cumprod(input, axis)).masked_fill(seen > 0, 0.0)
+    before = reverse_cumsum(shares, axis) / input.masked_fill(zero, 1.0)
     # Behind the first zero nothing matters but that zero itself: the products without it.
-    shares = (seeds * cumprod(rows.masked_fill(first, 1.0), -1)).masked_fill(seen != 1, 0.0)
-    own = reverse_cumsum(shares, -1)
-    return before.masked_fill(seen > 0, 0.0).where(~first, own).movedim(-1, axis)
+    shares = (grad * cumprod(input.masked_fill(first, 1.0), axis)).masked_fill(seen != 1, 0.0)
+    own = reverse_cumsum(shares, axis)
+    return before.masked_fill(seen > 0, 0.0) + own.masked_fill(~first, 0.0)
 
 
 def _cumprod_gradient_by_row(rows: Tensor, seeds: Tensor) -> Tensor:
