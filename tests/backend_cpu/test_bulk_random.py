@@ -66,7 +66,7 @@ def test_normal_numbers_of_words_at_bounds():
         assert np.array_equal(found.view(np.int32), expected.view(np.int32))
 
 
-def test_what_was_drawn_into_is_drawn_into_again():
+def test_what_was_drawn_into_is_drawn_into_again(monkeypatch):
     device = engine_for(core.device("cpu")).device
     device.empty_cache()
     for draw in (core.randn, core.rand):
@@ -74,6 +74,12 @@ def test_what_was_drawn_into_is_drawn_into_again():
         kept = device.pool.nbytes
         del tensor
         assert device.pool.nbytes == kept + random.PIECE * 8
+    # What is as long as layers' weights, of which few have one size, is given back.
+    monkeypatch.setattr(random, "MOST_KEPT", random.PIECE * 8 - 1)
+    tensor = core.rand(random.PIECE * 2, device="cpu")
+    kept = device.pool.nbytes
+    del tensor
+    assert device.pool.nbytes == kept
     seen = core.randn(1 << 14, device="cpu").numpy()
     before = seen.copy()
     core.randn(1 << 14, device="cpu")

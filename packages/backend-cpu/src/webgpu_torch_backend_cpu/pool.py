@@ -19,9 +19,9 @@ class Memory(np.ndarray):
     """Bytes that were allocated here: whoever finds out that nobody else refers to them may keep them for the next."""
 
 
-def aligned(nbytes: int) -> np.ndarray:
-    """Return an array of ``nbytes`` uninitialised bytes, a view of memory that it alone has."""
-    memory = Memory((nbytes + LINE,), np.uint8)
+def aligned(nbytes: int, owner: type[np.ndarray] = Memory) -> np.ndarray:
+    """Return an array of ``nbytes`` uninitialised bytes, a view of memory that it alone has; only that of :class:`Memory` is kept."""
+    memory = owner((nbytes + LINE,), np.uint8)
     start = -memory.ctypes.data % LINE
     return np.ndarray((nbytes,), np.uint8, memory, start)
 

@@ -24,7 +24,7 @@ from . import compiled_draws
 from .choices import select
 from .normal_numbers import RUN, normal_singles
 from .poisson_numbers import poisson
-from .pool import Pool, empty
+from .pool import Pool, aligned, empty
 from .printer import TYPES
 from .runtime import LOW_HALF, fused_doubles, to_bfloat16
 from .uniform_numbers import CHUNK, LOW_53, doubles, runs_of_words, unit_doubles, unit_singles, words
@@ -35,6 +35,8 @@ Array = Any
 SMALLEST = 16
 #: elements drawn at a time of distributions whose draws follow each other, a multiple of 16: longer runs need no more memory
 PIECE = 1 << 18
+#: bytes up to which what is drawn lies in memory that the pool keeps: more are mostly weights, drawn once
+MOST_KEPT = 1 << 23
 
 
 def draw(kind: str, stream: Any, count: int, element: dtype, first: Any, second: Any, pool: Pool | None = None) -> Any:
@@ -52,7 +54,8 @@ def draw(kind: str, stream: Any, count: int, element: dtype, first: Any, second:
     with np.errstate(all="ignore"):
         if kind not in _ONE_BY_ONE or (count < 2 * PIECE and kind != "normal"):
             return np.ascontiguousarray(chosen(stream, count, element, first, second)).view(np.uint8)
-        memory = pool.take(count * element.itemsize)
+        nbytes = count * element.itemsize
+        memory = pool.take(nbytes) if nbytes <= MOST_KEPT else aligned(nbytes, np.ndarray)
         result = memory.view(TYPES[element.name])
         if kind == "normal":
             _normal(stream, element, first, second, result)
