@@ -77,12 +77,17 @@ def test_rows_that_lie_together_and_far_apart():
     for strides in ((4, 4), (4, 400)):
         data = generator.random(5000, np.float32)
         source = np.lib.stride_tricks.as_strided(data, (900, 8), strides)
-        firsts = [generator.integers(0, 900, (1, 1, 30)) for _ in range(3)]
-        tests = [generator.random((1, 1, 30)) < 0.8 for _ in range(3)]
-        weights = [generator.random((1, 1, 30), np.float32) for _ in range(3)]
-        actual = gathers.gathered_rows(source, (1,), 3, *firsts, *tests, *weights)
+        # Of two images, the second one begins 100 elements behind the first.
+        base = np.array([7, 107], np.int32).reshape(2, 1, 1)
+        places = [generator.integers(-200, 790, (2, 1, 30), np.int32) for _ in range(3)]
+        weights = [generator.random((2, 1, 30), np.float32) for _ in range(3)]
+        weights[0][places[0] < 0] = np.nan
         expected = sum(
-            np.where(test, source[first[0, 0]].T * weight[0], 0)
-            for first, test, weight in zip(firsts, (each[0] for each in tests), weights, strict=True)
+            np.where(place >= 0, np.moveaxis(source[(base + place)[:, 0]], -1, 1) * weight, 0)
+            for place, weight in zip(places, weights, strict=True)
         )
-        np.testing.assert_allclose(actual, expected[None], rtol=1e-5)
+        into = np.empty((2, 8, 30), np.float32)
+        for out in (None, into):
+            actual = gathers.gathered_rows(source, (1,), 3, base, *places, *weights, out=out)
+            np.testing.assert_allclose(actual, expected, rtol=1e-5)
+        assert actual is into

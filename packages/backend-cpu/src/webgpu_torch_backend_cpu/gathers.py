@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from webgpu_torch_core.ir.dtypes import bool_
 from webgpu_torch_core.ir.expression import Expression, make, topological
 
 from .choices import select
@@ -22,16 +21,17 @@ GATHERED = 1 << 17
 def with_gathered_sums(root: Expression) -> Expression:
     """Return an expression whose value, if it is a sum of weighted rows of one operand, is a single step.
 
-    The step ``gathered_rows`` has the first elements of the rows as its arguments, then whether they are read, then their weights. Each
-    term reads rows where a test holds, times what does not vary along a row, and is 0 elsewhere.
+    The step ``gathered_rows`` has as its arguments the element from which rows are counted, how far behind it each begins, and their
+    weights. Each term reads a row that begins no earlier than that element, times what does not vary along a row, and is 0 where it
+    would begin earlier.
     """
     terms = [_term(each) for each in _summands(root)]
     found = [each for each in terms if each is not None]
-    if len(found) < 2 or len(found) < len(terms) or len({rows.payload for rows, *_ in found}) > 1:
+    if len(found) < 2 or len(found) < len(terms) or len({(rows.payload, base) for rows, base, *_ in found}) > 1:
         return root
-    firsts = (rows.arguments[0] for rows, *_ in found)
-    arguments = (*firsts, *(test for _, test, _ in found), *(weight for *_, weight in found))
-    return make("gathered_rows", arguments, found[0][0].payload, root.dtype)
+    rows, base = found[0][:2]
+    arguments = (base, *(place for _, _, place, _ in found), *(weight for *_, weight in found))
+    return make("gathered_rows", arguments, rows.payload, root.dtype)
 
 
 def _summands(root: Expression) -> list[Expression]:
@@ -43,16 +43,36 @@ def _summands(root: Expression) -> list[Expression]:
     return [root, *after[::-1]]
 
 
-def _term(node: Expression) -> tuple[Expression, Expression, Expression] | None:
-    """Return the rows of a term, whether they are read, and their weight."""
-    if node.step != "select" or node.arguments[2].step != "constant" or node.arguments[2].payload:
+def _term(node: Expression) -> tuple[Expression, ...] | None:
+    """Return the rows of a term, from where and how far behind they begin, and their weight."""
+    if node.step != "select" or not _is_zero(node.arguments[2]) or node.arguments[0].step != "less_equal":
         return None
-    test, product, _ = node.arguments
-    if product.step != "multiply" or product.arguments[0].step != "load_rows" or test.dtype is not bool_:
+    (zero, place), product = node.arguments[0].arguments, node.arguments[1]
+    if not _is_zero(zero) or product.step != "multiply" or product.arguments[0].step != "load_rows":
         return None
     rows, weight = product.arguments
-    along = {axis for axis, stride in enumerate(rows.payload[1]) if stride}
-    return None if _varies(test, along) or _varies(weight, along) else (rows, test, weight)
+    (first,) = rows.arguments
+    if first.step != "add":
+        return None
+    base, behind = first.arguments
+    start, *factor = behind.arguments if behind.step == "multiply" else (behind,)
+    if start.step != "maximum" or start.arguments not in ((place, zero), (zero, place)):
+        return None
+    if factor:
+        if factor[0].step != "constant" or factor[0].payload <= 0:
+            return None
+        # What is negative stays negative.
+        place = make("multiply", (place, *factor), None, place.dtype)
+    strides = rows.payload[1]
+    along = {axis for axis, stride in enumerate(strides) if stride}
+    apart = next((axis for axis in range(len(strides)) if axis not in along), 0)
+    if _varies(place, along) or _varies(weight, along) or _varies(base, {*range(len(strides))} - {apart}):
+        return None
+    return rows, base, place, weight
+
+
+def _is_zero(node: Expression) -> bool:
+    return node.step == "constant" and not node.payload
 
 
 def _varies(root: Expression, axes: set[int]) -> bool:
@@ -67,56 +87,68 @@ def _varies(root: Expression, axes: set[int]) -> bool:
     return False
 
 
-def gathered_rows(source: Array, row: tuple[int, ...], count: int, *arguments: Array) -> Array:
-    """Return the sum of rows of a source times weights where tests hold, in an array of ``count`` axes of which ``row`` are the rows'.
+def gathered_rows(
+    source: Array, row: tuple[int, ...], count: int, base: Array, *arguments: Array, out: Array | None = None
+) -> Array:
+    """Return the sum of rows of a source times weights, in an array of ``count`` axes of which ``row`` are the rows'.
 
-    ``arguments``: the first elements of the rows, then the tests, then the weights, of as many axes. What is not read is 0, whatever
-    lies there and whatever its weight is.
+    Rows are counted from ``base``, which may differ along the first of the other axes. ``arguments``: how far behind it rows begin,
+    then their weights, of as many axes. What begins before it is 0, whatever its weight is. The sum is written into ``out``.
     """
     axes = [axis for axis in range(count) if axis not in row]
-    number = len(arguments) // 3
-    shape = np.broadcast_shapes(*(np.shape(each) for each in arguments))
-    shape = tuple(shape[axis] for axis in axes)
-    firsts, tests, weights = (
-        _stacked(arguments[start * number : (start + 1) * number], axes, shape, kind)
-        for start, kind in enumerate((np.intp, np.bool_, source.dtype))
-    )
-    if not tests.all():
-        outside = ~tests
-        np.copyto(firsts, -1, where=outside)
-        np.copyto(weights, 0, where=outside)
-    places = math.prod(shape[1:])
-    depth = math.prod(source.shape[1:])
-    found = np.empty((*source.shape[1:], shape[0], places), source.dtype)
+    number = len(arguments) // 2
+    whole = np.broadcast_shapes(*map(np.shape, (base, *arguments))) if out is None else out.shape
+    shape = tuple(whole[axis] for axis in axes)
+    # Counted in the type that they have: half as wide as what the elements are taken by.
+    places = _stacked(arguments[:number], axes, shape, np.result_type(*arguments[:number]))
+    weights = _stacked(arguments[number:], axes, shape, source.dtype)
+    if not np.isfinite(np.add.reduce(weights, axis=None)):
+        np.copyto(weights, 0, where=places < 0)
+    firsts = np.broadcast_to(np.reshape(base, -1), shape[:1]).tolist()
+    order, sizes = (*row, *axes), (*source.shape[1:], shape[0], places.shape[-1])
+    inside = out is not None and len(axes) == 2
+    found = out.transpose(order) if inside else np.empty(sizes, source.dtype)
+    _gather(source, firsts, places, weights, found)
+    if inside:
+        return out
+    found = found.reshape((*source.shape[1:], *shape)).transpose([order.index(axis) for axis in range(count)])
+    if out is not None:
+        out[...] = found
+    return found
+
+
+def _gather(source: Array, firsts: list[int], places: Array, weights: Array, found: Array) -> None:
+    """Write, for each image i, the sum over k of the rows that begin at ``firsts[i] + places[k, i, p]`` times ``weights[k, i, p]``."""
+    depth, number = math.prod(source.shape[1:]), len(places)
+    # As a number without a sign, what is negative is beyond all others.
+    kind = np.dtype(f"u{places.dtype.name}").type
+    unsigned, stop = places.view(kind), max(int(places.max(initial=-1)) + 1, 0)
+    low = min(int(unsigned.min(initial=stop)), stop)
+    far = source.strides[-1] == source.itemsize or (stop - low) * len(firsts) > 4 * places.size
     step = max(GATHERED // (number * depth), 1)
     # Memory that is mapped already: mapping it for each image would take as long as gathering does.
-    memory = take_registers(depth * number * min(step, places) * source.itemsize)
-    for image in range(shape[0]):
-        for start in range(0, places, step):
-            taken = image, slice(start, start + step)
-            _take(source, firsts[(slice(None), *taken)], weights[(slice(None), *taken)], found[(..., *taken)], memory)
-    give_registers(memory)
-    order = (*row, *axes)
-    return found.reshape((*source.shape[1:], *shape)).transpose([order.index(axis) for axis in range(count)])
-
-
-def _take(source: Array, firsts: Array, weights: Array, into: Array, memory: Array) -> None:
-    """Write the sum over k of the rows that begin at ``firsts[k, p]`` times ``weights[k, p]`` into an array [row…, p]; none at -1."""
-    # As a number without a sign, -1 is the greatest.
-    unsigned, stop = firsts.view(np.uintp), int(firsts.max()) + 1
-    low = min(int(unsigned.min()), stop)
-    if source.strides[-1] == source.itemsize or stop - low > 4 * firsts.size:
-        found = np.moveaxis(source[firsts], (0, 1), (-2, -1))
-        found = select(firsts >= 0, found, np.zeros((), source.dtype))
-    else:
+    length = 0 if far else stop - low + 1
+    memory = take_registers((depth * length + depth * number * min(step, places.shape[-1])) * source.itemsize)
+    table = np.ndarray((*source.shape[1:], length), source.dtype, memory)
+    if not far:
         # What is not read is the zero behind the source.
-        table = np.empty((*source.shape[1:], stop - low + 1), source.dtype)
         table[..., -1] = 0
-        table[..., :-1] = source[low:stop].transpose((*range(1, source.ndim), 0))
-        places = np.minimum(unsigned - np.uintp(low), np.uintp(stop - low)).view(np.intp)
-        found = np.ndarray((*source.shape[1:], *places.shape), source.dtype, memory)
-        table.take(places, axis=-1, mode="clip", out=found)
-    np.einsum("...kp,kp->...p", found, weights, out=into)
+        unsigned -= kind(low)
+        places = np.minimum(unsigned, kind(stop - low), out=unsigned).astype(np.intp)
+    for image, first in enumerate(firsts):
+        if not far:
+            table[..., :-1] = source[first + low : first + stop].transpose((*range(1, source.ndim), 0))
+        for start in range(0, places.shape[-1], step):
+            taken = places[:, image, start : start + step]
+            if far:
+                rows = np.moveaxis(source[first + np.maximum(taken, 0)], (0, 1), (-2, -1))
+                rows = select(taken >= 0, rows, np.zeros((), source.dtype))
+            else:
+                rows = np.ndarray((*source.shape[1:], *taken.shape), source.dtype, memory, table.nbytes)
+                table.take(taken, axis=-1, mode="clip", out=rows)
+            part = slice(start, start + step)
+            np.einsum("...kp,kp->...p", rows, weights[:, image, part], out=found[..., image, part])
+    give_registers(memory)
 
 
 def _stacked(arrays: Sequence[Array], axes: list[int], shape: tuple[int, ...], kind: type | np.dtype) -> Array:

@@ -178,6 +178,12 @@ class Writer:
         """Write a store whose value NumPy can compute in its place; return whether it can."""
         kind = self.kernel.outputs[store.output].dtype
         value = printer.printable(store.value)
+        if value.step == "gathered_rows" and value.dtype is kind:
+            first = ", ".join(map(printer.value, value.arguments))
+            self.flush(printer, indent)
+            call = self._rows(value, first, domain, block).removesuffix(")")
+            self.store(f"{indent}{call}, out={self._target(store, domain, block)})")
+            return True
         function = FUNCTIONS.get(value.step)
         if value.step in CHOICES and value.dtype is kind and kind is not bool_:
             function, more = f"r.{value.step}", CHOICES[value.step]
@@ -187,10 +193,14 @@ class Writer:
             function, more = f"n.{function}", ""
         arguments = printer.arguments(value, [printer.value(each) for each in value.arguments])
         self.flush(printer, indent)
-        name = self.view("outputs", store.output, kind, store.offset, store.strides, domain)
-        target = f"{name}[{subscript(block)}]" if block else name
-        self.store(f"{indent}{function}({', '.join(arguments)}{more}, out={target})")
+        self.store(f"{indent}{function}({', '.join(arguments)}{more}, out={self._target(store, domain, block)})")
         return True
+
+    def _target(self, store: Store, domain: Shape, block: Block) -> str:
+        """Return the source of where a block of a store's values goes."""
+        kind = self.kernel.outputs[store.output].dtype
+        name = self.view("outputs", store.output, kind, store.offset, store.strides, domain)
+        return f"{name}[{subscript(block)}]" if block else name
 
     def store_values(
         self, stores: tuple[Store, ...], printer: Printer, indent: str, first_may_be_view: bool = False
