@@ -20,7 +20,7 @@ from webgpu_torch_core.record.runs import Run, picker
 
 from . import random, threads
 from .compiler import may_have_written, source_of
-from .jit.adaptive import compiled, description
+from .jit.adaptive import Adaptive, compiled, description
 from .kept import files
 from .pool import Memory, Pool, whole_of
 from .printer import TYPES
@@ -135,9 +135,13 @@ class CpuDevice(Device):
         if step.parameters != (*range(len(step.parameters)),) or sizes[0] >= _SMALLEST:
             return super().single(plan, sizes)
         (size,) = sizes
+        settles = isinstance(function, Adaptive)
 
         def launch(buffers: Sequence[object], parameters: Sequence[float | int]) -> list[object]:
             # What a program does that reads each of a few numbers: each call counts.
+            nonlocal function, settles
+            if settles and function.settled is not None:
+                function, settles = function.settled, False
             array = _empty(size, _BYTE)
             run = _quietly if not _BY_CONTEXT or _is_quiet.get() else _quiet.enter
             run(function, operands(list(map(_array_of, buffers))), (array,), parameters)

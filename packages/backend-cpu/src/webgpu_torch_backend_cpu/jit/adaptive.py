@@ -164,6 +164,13 @@ class Adaptive:
                 self.natives * 1e3,
             )
 
+    @property
+    def settled(self) -> Runs | None:
+        """What runs the kernel from now on, None as long as that may change."""
+        if self.native is not None:
+            return None if self.trials > 0 else self.native
+        return None if self.limit is not None else self.numpy
+
     def advance(self, compiles: bool) -> None:
         """Take machine code if there is some, or if it is to be made."""
         try:

@@ -72,19 +72,19 @@ def run_at_once(
             same, given = _ONE_TWICE, buffers[:1]
     else:
         same, given = tuple(map(buffers.index, buffers)), list(dict.fromkeys(buffers))
-    key, lone = (id(kernel), same), engine.lone
-    with engine.lock:
-        try:
-            found = lone.get(key, _UNKNOWN)
-            if found is _UNKNOWN:
+    key = (id(kernel), same)
+    found = engine.lone.get(key, _UNKNOWN)
+    try:
+        if found is _UNKNOWN:
+            with engine.lock:
                 found = _planned(engine, key, kernel, values, parameters)
-            if found is None:
-                recorder.lone = 0
-                return None
-            made = found.launch(given, parameters)
-        except Exception:
+        if found is None:
+            recorder.lone = 0
             return None
-        engine.at_once += 1
+        made = found.launch(given, parameters)
+    except Exception:
+        return None
+    engine.at_once += 1
     recorder.unread = True
     if found.single is not None:
         kind, numel = found.single
