@@ -106,11 +106,11 @@ def gathered_rows(
         np.copyto(weights, 0, where=places < 0)
     firsts = np.broadcast_to(np.reshape(base, -1), shape[:1]).tolist()
     order, sizes = (*row, *axes), (*source.shape[1:], shape[0], places.shape[-1])
-    inside = out is not None and len(axes) == 2
-    found = out.transpose(order) if inside else np.empty(sizes, source.dtype)
-    _gather(source, firsts, places, weights, found)
-    if inside:
+    if out is not None and len(axes) == 2:
+        _gather(source, firsts, places, weights, out.transpose(order))
         return out
+    found = np.empty(sizes, source.dtype)
+    _gather(source, firsts, places, weights, found)
     found = found.reshape((*source.shape[1:], *shape)).transpose([order.index(axis) for axis in range(count)])
     if out is not None:
         out[...] = found
