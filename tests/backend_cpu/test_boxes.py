@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch as pytorch
 import webgpu_torch as ours
-from webgpu_torch_backend_cpu import boxes, runtime
+from webgpu_torch_backend_cpu import boxes
 from webgpu_torch_backend_cpu.compiler import source_of
 from webgpu_torch_core.record.devices import engine_for
 
@@ -37,7 +37,6 @@ def _gradient(t, x, function):
 def test_small_boxes(name, monkeypatch):
     monkeypatch.setattr(boxes, "LEAST_ELEMENTS", 1)
     monkeypatch.setattr(boxes, "LEAST_ROW", 1)
-    monkeypatch.setattr(runtime, "SEVERAL", 4)
     # A shape that no other test has compiled kernels for.
     values = pytorch.randn(3, 7, 13, generator=pytorch.Generator().manual_seed(1))
     with ours.device("cpu"):

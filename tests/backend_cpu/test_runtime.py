@@ -126,3 +126,37 @@ def test_drawn_remainders_by_one_number(kind: str, by: int, seed: int, strange: 
     divisor = np.dtype(kind).type(abs(by) if limits.min == 0 else by)
     with np.errstate(all="ignore"):
         assert np.array_equal(runtime.remainder(values, divisor), np.remainder(values, divisor))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.permutations(range(4)),
+    st.integers(1, 2),
+    st.integers(0, 99),
+    st.sampled_from(["multiples", "any", "few", "one"]),
+    st.booleans(),
+)
+def test_drawn_rows(order: list[int], computed: int, seed: int, where: str, into: bool) -> None:
+    """Rows over axes of an array in any order, at starts of other axes, one after another or in one call."""
+    generator = np.random.default_rng(seed)
+    sizes, steps = [3, 4, 5, 6], [120, 30, 6, 1]
+    shape = [sizes[axis] for axis in order]
+    strides = [steps[axis] for axis in order]
+    data = generator.random(2000, np.float32)
+    apart = sorted(generator.choice(4, computed, replace=False).tolist())
+    row = tuple(axis for axis in range(4) if axis not in apart)
+    span = sum((shape[axis] - 1) * strides[axis] for axis in row)
+    source = np.lib.stride_tricks.as_strided(
+        data, (2000 - span, *(shape[axis] for axis in row)), (4, *(4 * strides[axis] for axis in row))
+    )
+    highest = {"multiples": 40, "any": len(source), "few": 7, "one": 1}[where]
+    first = generator.integers(0, highest, [shape[axis] if axis in apart else 1 for axis in range(4)], np.int32)
+    if where == "multiples":
+        first = first * (source.shape[-1] if source.strides[-1] == 4 else strides[apart[0]])
+    place = np.broadcast_to(first, shape) + sum(
+        (np.arange(shape[axis]) * strides[axis]).reshape([-1 if each == axis else 1 for each in range(4)])
+        for axis in row
+    )
+    out = np.empty(shape, np.float32) if into else None
+    found = runtime.rows(source, first, row, 4, out=out)
+    assert np.array_equal(found, data[place]) and (out is None or found is out)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from webgpu_torch_backend_cpu.memory import Registers, Step, write_over
 from webgpu_torch_core.ir.dtypes import float32, float64, int32
 
-UNARY = ("relu", "abs", "neg", "exp", "tanh", "floor", "erf", "sigmoid", "sqrt", "round")
-BINARY = ("add", "sub", "mul", "maximum", "minimum", "div")
+UNARY = ("relu", "abs", "neg", "sin", "tanh", "floor", "erf", "sigmoid", "sqrt", "round")
+BINARY = ("add", "sub", "mul", "maximum", "minimum", "hypot")
 SHAPES = [
     (5000,),
     (3, 2500),

@@ -17,19 +17,21 @@ _WORDS = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 def select(test: Array, a: Array, b: Array, views: bool = True, out: Array | None = None) -> Array:
     """Return the first value where a test holds, else the second, both of one type; a copy where they may be ``views`` of operands.
 
-    Long arrays are chosen from by masks over their bits, unless the tests are few: ``numpy.where`` branches, which processors guess
-    wrong at random tests. The
-    result is written into ``out`` in one go, which may be the memory of an operand.
+    Many tests choose by masks over bits: ``numpy.where`` branches, which processors guess wrong at random tests. The result is
+    written into ``out`` in one go, which may be the memory of an operand.
     """
     if not test.ndim:
         # A copy: what it is a view of may be overwritten before it is stored.
         return _filled(a if test else b, True, out)
-    if test.size < MANY or a.dtype != b.dtype:
+    if max(test.size, a.size, b.size) < MANY or a.dtype != b.dtype:
         found = np.where(test, a, b)
         return found if out is None else _filled(found, False, out)
     count = np.count_nonzero(test)
     if count in (0, test.size):
         return _filled(a if count else b, views, out, test, a, b)
+    if test.size < MANY:
+        found = np.where(test, a, b)
+        return found if out is None else _filled(found, False, out)
     kind = _WORDS[a.dtype.itemsize]
     mask, one, other = test.view(np.int8).astype(kind), a.view(kind), b.view(kind)
     target = None if out is None else out.view(kind)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import standard_name
@@ -82,11 +82,11 @@ class PointwiseWriter(Writer):
             strides = stores[0].strides
             order = sorted(range(len(shape)), key=lambda axis: -abs(strides[axis]))
             if not self.wide:
-                stores = tuple(each.replace(value=gathers.with_gathered_sums(each.value)) for each in stores)
-            # Rows that are read at computed positions lie the closer together the fewer they are.
-            reads = any(node.step == "load_rows" for each in stores for node in topological(each.value))
+                stores = tuple(each.replace(value=gathers.with_gathered_sums(each.value, shape)) for each in stores)
             first = len(self.body)
-            block, indent = self.loop(shape, order, BLOCK_ELEMENTS // 4 if reads else BLOCK_ELEMENTS)
+            # Rows that are read at computed positions go where they belong in one call.
+            reads = len(stores) == 1 and stores[0].value.step == "load_rows"
+            block, indent = self.loop(shape, order, number_of_elements(shape) if reads else BLOCK_ELEMENTS)
             printer = self.printer(shape, block)
             printer.order = order
             self.stores(stores, printer, shape, block, indent)

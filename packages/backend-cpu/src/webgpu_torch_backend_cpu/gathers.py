@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from webgpu_torch_core.ir.expression import Expression, make, topological
+from webgpu_torch_core.ir.layouts import Shape
 
 from .choices import select
 from .pool import give_registers, take_registers
@@ -18,14 +19,18 @@ Array = Any
 GATHERED = 1 << 17
 
 
-def with_gathered_sums(root: Expression) -> Expression:
-    """Return an expression whose value, if it is a sum of weighted rows of one operand, is a single step.
+#: places at least for which neighbours are taken at once: fewer are added row by row
+LEAST_PLACES = 512
+
+
+def with_gathered_sums(root: Expression, shape: Shape) -> Expression:
+    """Return an expression over a domain whose value, if it is a sum of weighted rows of one operand, is a single step.
 
     The step ``gathered_rows`` has as its arguments the element from which rows are counted, how far behind it each begins, and their
     weights. Each term reads a row that begins no earlier than that element, times what does not vary along a row, and is 0 where it
     would begin earlier.
     """
-    terms = [_term(each) for each in _summands(root)]
+    terms = [_term(each, shape) for each in _summands(root)]
     found = [each for each in terms if each is not None]
     if len(found) < 2 or len(found) < len(terms) or len({(rows.payload, base) for rows, base, *_ in found}) > 1:
         return root
@@ -43,7 +48,7 @@ def _summands(root: Expression) -> list[Expression]:
     return [root, *after[::-1]]
 
 
-def _term(node: Expression) -> tuple[Expression, ...] | None:
+def _term(node: Expression, shape: Shape) -> tuple[Expression, ...] | None:
     """Return the rows of a term, from where and how far behind they begin, and their weight."""
     if node.step != "select" or not _is_zero(node.arguments[2]) or node.arguments[0].step != "less_equal":
         return None
@@ -65,6 +70,10 @@ def _term(node: Expression) -> tuple[Expression, ...] | None:
         place = make("multiply", (place, *factor), None, place.dtype)
     strides = rows.payload[1]
     along = {axis for axis, stride in enumerate(strides) if stride}
+    places = math.prod(size for axis, size in enumerate(shape) if axis not in along)
+    if places < LEAST_PLACES or 1 in strides:
+        # Rows whose elements are neighbours in memory are read as they are.
+        return None
     apart = next((axis for axis in range(len(strides)) if axis not in along), 0)
     if _varies(place, along) or _varies(weight, along) or _varies(base, {*range(len(strides))} - {apart}):
         return None
@@ -124,7 +133,7 @@ def _gather(source: Array, firsts: list[int], places: Array, weights: Array, fou
     kind = np.dtype(f"u{places.dtype.name}").type
     unsigned, stop = places.view(kind), max(int(places.max(initial=-1)) + 1, 0)
     low = min(int(unsigned.min(initial=stop)), stop)
-    far = source.strides[-1] == source.itemsize or (stop - low) * len(firsts) > 4 * places.size
+    far = (stop - low) * len(firsts) > 4 * places.size
     step = max(GATHERED // (number * depth), 1)
     # Memory that is mapped already: mapping it for each image would take as long as gathering does.
     length = 0 if far else stop - low + 1

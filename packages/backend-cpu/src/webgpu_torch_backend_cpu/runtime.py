@@ -17,29 +17,59 @@ from .choices import select as select
 
 Array = Any
 
-#: rows from which on a loop over their elements is quicker than one over rows
-SEVERAL = 256
+#: how many times the elements that are read a copy of what lies between them may be
+SPREAD = 4
 
 
-def rows(source: Array, first: Array, row: tuple[int, ...], count: int) -> Array:
-    """Return the rows of a source that start at computed elements, as an array of ``count`` axes of which ``row`` are the rows'."""
+def rows(source: Array, first: Array, row: tuple[int, ...], count: int, out: Array | None = None) -> Array:
+    """Return the rows of a source that start at computed elements, as an array of ``count`` axes of which ``row`` are the rows'.
+
+    The first axis of the source numbers the elements where a row may start. ``out``: where they are written.
+    """
     axes = [axis for axis in range(count) if axis not in row]
     first = np.asarray(first)
     starts = first.reshape([first.shape[axis] for axis in axes]) if first.ndim else first.reshape((1,) * len(axes))
-    if source.strides[-1] != source.itemsize and starts.size >= SEVERAL:
-        # The elements of a row lie apart: all rows' first elements together, then all second ones, …
-        found, order = np.empty((*source.shape[1:], *starts.shape), source.dtype), (*row, *axes)
-        starts = starts.astype(np.intp, copy=False)
-        low, stop = int(starts.min()), int(starts.max()) + 1
-        if stop - low <= 4 * starts.size:
-            # A copy of what lies between the first and the last, where it is not in order already, is worth one call for all.
-            source[low:stop].transpose((*range(1, source.ndim), 0)).take(starts - low, axis=-1, out=found, mode="clip")
-        else:
-            for place in np.ndindex(source.shape[1:]):
-                source[(slice(None), *place)].take(starts, out=found[place], mode="clip")
-    else:
+    lies = source.strides[-1] == source.itemsize
+    before = min(sum(axis < axes[0] for axis in row), len(row) - 1) if lies else len(row)
+    order = (*row[:before], *axes, *row[before:])
+    target = None if out is None else out.transpose(order)
+    found = _taken(source, starts.astype(np.intp, copy=False), before, source.shape[-1] if lies else 1, target)
+    if found is None:
         found, order = source[starts], (*axes, *row)
-    return found.transpose([order.index(axis) for axis in range(count)])
+    elif found is target:
+        return out
+    result = found.transpose([order.index(axis) for axis in range(count)])
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+def _taken(source: Array, starts: Array, before: int, length: int, out: Array | None) -> Array | None:
+    """Return the rows that start at some elements, with the axes of these behind so many of the rows' own; None where that is no gain.
+
+    Rows that follow each other, and the elements of rows that lie apart, are numbered: NumPy takes those of an array in order in one
+    call, without looking at each axis for each of them.
+    """
+    if not starts.size:
+        return None
+    low, stop = int(starts.min()), int(starts.max()) + 1
+    pitch = source.strides[-1] // source.itemsize
+    if length == 1 and stop <= pitch <= len(source):
+        # All of a row, which is in order already.
+        low, stop = 0, pitch
+    places = starts - low
+    if length > 1:
+        numbers = places // length
+        if (numbers * length != places).any():
+            return None
+        places = numbers
+    view = np.moveaxis(source[low:stop:length], 0, before)
+    if not view.flags.c_contiguous and view.size > SPREAD * starts.size * (view.size // view.shape[before]):
+        return None
+    if out is not None and not out.flags.c_contiguous:
+        out = None
+    return view.take(places, axis=before, out=out, mode="clip")
 
 
 def integer(kind: Any, value: float) -> Any:

@@ -178,7 +178,7 @@ class Writer:
         """Write a store whose value NumPy can compute in its place; return whether it can."""
         kind = self.kernel.outputs[store.output].dtype
         value = printer.printable(store.value)
-        if value.step == "gathered_rows" and value.dtype is kind:
+        if value.step in ("gathered_rows", "load_rows") and value.dtype is kind and not self.wide:
             first = ", ".join(map(printer.value, value.arguments))
             self.flush(printer, indent)
             call = self._rows(value, first, domain, block).removesuffix(")")

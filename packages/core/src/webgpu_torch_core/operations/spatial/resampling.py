@@ -16,7 +16,7 @@ from ...ir import expression as ir
 from ...ir.dtypes import dtype, float32, float64, int32
 from ...ir.kernels import Operand
 from ...ir.layouts import Layout
-from ...record.devices import device, engine_for
+from ...record.devices import device, engine_for, on_host
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, ordered_as, record
 from ..creation.factories import from_bytes
@@ -153,14 +153,23 @@ def resampled(
     return ordered_as(result, input) if ordered[0] else result
 
 
+def _is_apart(input: Tensor, tables: Sequence[Table]) -> bool:
+    """Return whether dimensions are mapped one after another: there are too many products for one kernel, or a host has fewer so.
+
+    Numbers of 16 bits would be rounded in between.
+    """
+    products = math.prod(each.width for each in tables) if len(tables) > 1 else 1
+    return products > FEW or (products > 1 and input.dtype in (float32, float64) and on_host(input.device))
+
+
 def _mapped(input: Tensor, tables: Sequence[Table | None], from_zero: bool, ordered: tuple[bool, bool]) -> Tensor:
     """Return the input with its last dimensions mapped, in row-major order."""
-    chosen = [index for index, each in enumerate(tables) if each is not None]
-    if math.prod(tables[index].width for index in chosen) > FEW and len(chosen) > 1:  # type: ignore[union-attr]
-        # Dimensions that shrink most come first: less is left for the others.
-        chosen.sort(key=lambda index: len(tables[index].rows) / max(tables[index].size, 1))  # type: ignore[union-attr]
-        for index in chosen:
-            alone = [each if number == index else None for number, each in enumerate(tables)]
+    if _is_apart(input, [each for each in tables if each is not None]):
+        chosen = [(index, each) for index, each in enumerate(tables) if each is not None]
+        # Dimensions that shrink most come first: less is left for the others. Of two, whole rows are read along the first.
+        chosen.sort(key=lambda each: (len(each[1].rows) / max(each[1].size, 1), -each[0]))
+        for index, table in chosen:
+            alone = [table if number == index else None for number in range(len(tables))]
             input = _mapped(input, alone, from_zero, ordered)
         return input
     first = input.ndim - len(tables)
