@@ -149,10 +149,11 @@ def test_drawn_rows(order: list[int], computed: int, seed: int, where: str, into
     source = np.lib.stride_tricks.as_strided(
         data, (2000 - span, *(shape[axis] for axis in row)), (4, *(4 * strides[axis] for axis in row))
     )
-    highest = {"multiples": 40, "any": len(source), "few": 7, "one": 1}[where]
+    step = source.shape[-1] if source.strides[-1] == 4 else strides[apart[0]]
+    highest = {"multiples": (len(source) - 1) // step + 1, "any": len(source), "few": 7, "one": 1}[where]
     first = generator.integers(0, highest, [shape[axis] if axis in apart else 1 for axis in range(4)], np.int32)
     if where == "multiples":
-        first = first * (source.shape[-1] if source.strides[-1] == 4 else strides[apart[0]])
+        first = first * step
     place = np.broadcast_to(first, shape) + sum(
         (np.arange(shape[axis]) * strides[axis]).reshape([-1 if each == axis else 1 for each in range(4)])
         for axis in row
