@@ -51,3 +51,26 @@ def test_concatenation_copies_slices():
         (kernel,) = [each for each in engine_for(joined.device).kernels if each.name == "cat"]
     source = source_of(kernel)
     assert "where" not in source and "arange" not in source, source
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int8", "bfloat16"])
+def test_turned_copies_in_strips(kind):
+    """Rows as long as the lines of the cache share places, and a few that do not."""
+    for shape in ((128, 1024), (100, 4096), (3, 70, 2048), (130, 1000)):
+        values = pytorch.arange(pytorch.Size(shape).numel()).remainder(113).reshape(shape)
+        with ours.device("cpu"):
+            mine = ours.tensor(values.numpy()).to(getattr(ours, kind)).mT.contiguous()
+        assert pytorch.equal(pytorch.from_numpy(mine.float().numpy()), values.float().mT)
+    with ours.device("cpu"):
+        copy = ours.zeros(128, 1024).T.contiguous()
+        kernels = [each for each in engine_for(copy.device).kernels if each.name == "copy"]
+    assert "for start in range(0, 128, 8)" in source_of(kernels[-1])
+
+
+@pytest.mark.parametrize("count", [2, 9, 40])
+def test_few_elements_are_joined_without_tests(count):
+    with ours.device("cpu"):
+        joined = ours.cat([ours.full((1,), float(each)) for each in range(count)])
+        sources = [source_of(each) for each in engine_for(joined.device).kernels if each.name == "cat"]
+        assert joined.tolist() == list(range(count))
+    assert sources and not any("select" in each for each in sources[:1])

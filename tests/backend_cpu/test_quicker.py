@@ -61,3 +61,17 @@ def test_erf_of_many_numbers_is_that_of_few() -> None:
         operands = (Operand(float32, count),)
         kernel = Pointwise(operands, operands, (), "erf", (count,), (Store(0, 0, (1,), value),))
         assert ("tanh" in source_of(kernel)) is written
+
+
+def test_a_part_of_what_is_negative_is_the_greater_one() -> None:
+    x = torch.tensor([1.5, -1.5, 0.0, -0.0, float("nan"), float("inf"), -float("inf"), 1e-45, -1e-45] * 2)
+    for slope in (0.01, 1.0, 0.0, -0.5, 2.0):
+        with ours.device("cpu"):
+            found = torch.from_numpy(ours.nn.functional.leaky_relu(ours.tensor(x.numpy()), slope).numpy())
+        expected = torch.nn.functional.leaky_relu(x, slope)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+        assert torch.equal(found.signbit(), expected.signbit())
+    value, zero = ir.load(0, 0, (1,), float32), ir.constant(0.0, float32)
+    for slope, step in ((0.5, "maximum"), (1.5, "select"), (-0.5, "select")):
+        root = ir.select(ir.apply("less", zero, value), value, ir.apply("multiply", value, slope))
+        assert quicker(root, many=False).step == step

@@ -72,7 +72,10 @@ def pieces(shape: Shape, stores: tuple[Store, ...], by_rows: bool = True) -> lis
     whole = Piece(shape, stores)
     if 0 in shape or not any(node.step == "coordinate" for each in stores for node in topological(each.value)):
         return [whole]
-    limit = min(MOST_BOXES, number_of_elements(shape) // LEAST_ELEMENTS)
+    elements = number_of_elements(shape)
+    # Of few elements calls are all that counts: boxes are worth it where they have fewer together.
+    few = elements < MOST_BOXES * LEAST_ELEMENTS
+    limit = MOST_BOXES if few else min(MOST_BOXES, elements // LEAST_ELEMENTS)
     done: list[Piece] = []
     waiting = [_simplified(whole)]
     while waiting:
@@ -82,7 +85,25 @@ def pieces(shape: Shape, stores: tuple[Store, ...], by_rows: bool = True) -> lis
             done.append(_simplified(piece, by_rows))
         else:
             waiting += _parts(piece, cut)
+    if (
+        few
+        and len(done) > elements // LEAST_ELEMENTS
+        and len(done) > 1
+        and _calls(done) > _calls([whole := _simplified(whole, by_rows)])
+    ):
+        return [whole]
     return done
+
+
+def _calls(pieces: list[Piece]) -> int:
+    """Return about how many calls of NumPy the kernels over some boxes have: one for each step and each store."""
+    return sum(
+        len(piece.stores)
+        + sum(
+            node.step not in ("constant", "parameter") for node in topological(*(each.value for each in piece.stores))
+        )
+        for piece in pieces
+    )
 
 
 def simplify(root: Expression, shape: Shape, by_rows: bool = True) -> Expression:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import linecache
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from webgpu_torch_core.ir.expression import Expression
-from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort
+from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import standard_name
 
@@ -20,6 +21,9 @@ from .writer import BLOCK_ELEMENTS, Writer, subscript
 
 #: elements of a row from which on it is reduced in pieces, so that no copy of all of it is made
 LONG_ROW = 1 << 17
+
+#: bytes after which lines of the first-level cache share a place, how many may, and how far apart elements lie at least that often do
+PAGE, WAYS, CLOSE = 1 << 12, 8, 1 << 9
 
 #: what the source of kernels names: ``array`` makes a view, of a type that has its name with a line behind it
 _SCOPE = {
@@ -86,11 +90,31 @@ class PointwiseWriter(Writer):
             first = len(self.body)
             # Rows that are read at computed positions go where they belong in one call.
             reads = len(stores) == 1 and stores[0].value.step == "load_rows"
-            block, indent = self.loop(shape, order, number_of_elements(shape) if reads else BLOCK_ELEMENTS)
+            strip = self._strip(shape, stores[0]) if len(stores) == 1 else None
+            if strip is not None:
+                axis, limit = strip
+                block, indent = self.loop(shape, (axis,), limit * number_of_elements(shape) // shape[axis])
+            else:
+                block, indent = self.loop(shape, order, number_of_elements(shape) if reads else BLOCK_ELEMENTS)
             printer = self.printer(shape, block)
             printer.order = order
             self.stores(stores, printer, shape, block, indent)
             self.use_registers(first, shape, block, order)
+
+    def _strip(self, shape: Shape, store: Store) -> tuple[int, int] | None:
+        """Return the dimension along which a copy is made in strips, and how wide these are; None if it is made in blocks.
+
+        What is read along it lies so far apart that few lines of the cache may hold it.
+        """
+        value = store.value
+        if value.step != "load":
+            return None
+        axis = next((axis for axis, stride in enumerate(store.strides) if stride == 1), None)
+        if axis is None or value.payload[2][axis] <= 1:
+            return None
+        apart = math.gcd(value.payload[2][axis] * value.dtype.itemsize, PAGE)
+        wide = WAYS * (PAGE // apart)
+        return (axis, wide) if apart >= CLOSE and shape[axis] >= 2 * wide else None
 
 
 _REDUCTIONS = {

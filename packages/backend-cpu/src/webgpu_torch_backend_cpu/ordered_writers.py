@@ -132,7 +132,9 @@ class ScatterWriter(Writer):
         # Entries keep their order in blocks of lanes, and in blocks of entries where these come first.
         if numbers and axis != next((each for each in numbers if domain[each] > 1), axis):
             axis = numbers[0]
-        block, indent = self.loop(domain, (axis,) if numbers else (), 2 * BLOCK_ELEMENTS)
+        # What is read as it lies takes no memory of its own.
+        limit = 1 << 20 if value.step == "load" else 2 * BLOCK_ELEMENTS
+        block, indent = self.loop(domain, (axis,) if numbers else (), limit)
         printer = self.printer(domain, block)
         first, found = printer.position(rows.first), printer.value(value)
         self.flush(printer, indent)

@@ -24,8 +24,8 @@ _NORMAL = {
 def quicker(root: Expression, many: bool) -> Expression:
     """Return an expression in quicker steps; of ``many`` elements calls of a function that would need new memory are written out."""
     steps = {node.step for node in topological(root)}
-    if not steps.isdisjoint(("minimum", "not_equal")):
-        root = rewrite(root, _tests_and_bounds, ("minimum", "not_equal"))
+    if not steps.isdisjoint(("minimum", "not_equal", "select")):
+        root = rewrite(root, _tests_and_bounds, ("minimum", "not_equal", "select"))
     if many and "erf" in steps:
         root = rewrite(rewrite(root, _normal_share, ("multiply",)), _error_function, ("erf",))
     return root
@@ -38,10 +38,30 @@ def _tests_and_bounds(node: Expression, arguments: tuple[Expression, ...]) -> Ex
         if most.step in NUMBERS and inner.step == "maximum":
             least, value = inner.arguments if inner.arguments[0].step in NUMBERS else inner.arguments[::-1]
             return make("clip", (value, least, most), None, node.dtype) if least.step in NUMBERS else None
+    if node.step == "select":
+        return _greater_part(node, arguments)
     if node.step != "not_equal" or arguments[0].step != "cast" or arguments[1].step != "constant":
         return None
     (test,) = arguments[0].arguments
     return test if test.dtype is bool_ and not arguments[1].payload else None
+
+
+def _greater_part(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+    """Return a number where it is positive, and a part of it elsewhere, as the greater one of both."""
+    test, x, part = arguments
+    if (
+        node.dtype not in (float32, float64)
+        or test.step != "less"
+        or test.arguments[1] is not x
+        or part.step != "multiply"
+    ):
+        return None
+    zero, factors = test.arguments[0], part.arguments
+    if zero.step != "constant" or zero.payload or x not in factors:
+        return None
+    factor = factors[0] if factors[1] is x else factors[1]
+    is_part = factor.step == "constant" and 0 < factor.payload <= 1
+    return make("maximum", (x, part), None, node.dtype) if is_part else None
 
 
 def _normal_share(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:

@@ -10,6 +10,8 @@ Array = Any
 
 #: numbers that are added in single precision before their sums are in double: no sum has more than a few roundings
 GROUP = 32
+#: elements of a single row up to which NumPy's own sum in double precision is quicker
+FEW = 1 << 14
 #: elements of rows from which on groups are worth it where rows end with a part of one
 LONG = 256
 _ONES = np.ones(GROUP, np.float32)
@@ -22,7 +24,8 @@ def total(values: Array, axes: tuple[int, ...], kind: Any) -> Array:
 
 def added(values: Array, axes: tuple[int, ...], kind: type) -> Array:
     """Return a sum over the last axes in a type; float32 numbers as products of groups with ones, and these sums as doubles."""
-    if values.dtype != np.float32 or kind is not np.float64 or not axes or values.size < 2 * GROUP:
+    few = FEW if len(axes) == values.ndim else 2 * GROUP
+    if values.dtype != np.float32 or kind is not np.float64 or not axes or values.size < few:
         return np.add.reduce(values, axis=axes, keepdims=True, dtype=kind)
     outer = values.shape[: values.ndim - len(axes)]
     sums = _groups_of_rows(values, len(axes)) if values.strides[-1] == values.itemsize else None

@@ -19,10 +19,15 @@ def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strid
     if not values.size:
         return
     sizes = values.shape[1:]
-    count = target.size - sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
-    step = target.itemsize
-    # A view whose first axis numbers the elements where rows start.
-    view = np.ndarray((count, *sizes), target.dtype, target, 0, (step, *(stride * step for stride in strides)))
+    length, whole = values[0].size, False
+    if strides == (1,) and not (first % length).any():
+        # Rows of a matrix, which are numbered.
+        view, first, whole = target[: target.size // length * length].reshape(-1, length), first // length, True
+    else:
+        count = target.size - sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+        step = target.itemsize
+        # A view whose first axis numbers the elements where rows start.
+        view = np.ndarray((count, *sizes), target.dtype, target, 0, (step, *(stride * step for stride in strides)))
     if how is None:
         view[first] = values
         return
@@ -34,7 +39,7 @@ def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strid
     starts = np.flatnonzero(new)
     counts = np.diff(starts, append=len(places))
     places, turns = places[starts], int(counts.max())
-    if not _are_apart(places, sizes, strides):
+    if not whole and not _are_apart(places, sizes, strides):
         for place, row in zip(first.tolist(), values, strict=True):
             how(view[place], row, out=view[place])
     elif turns > len(places):
@@ -45,7 +50,8 @@ def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strid
         for turn in range(turns):
             here = starts + turn if not turn else starts[counts > turn] + turn
             where = places if not turn else places[counts > turn]
-            view[where] = how(view[where], values[order[here]])
+            found = view.take(where, axis=0) if whole else view[where]
+            view[where] = how(found, values.take(order[here], axis=0), out=found)
 
 
 def _are_apart(places: Array, sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
