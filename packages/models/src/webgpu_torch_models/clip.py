@@ -266,6 +266,8 @@ class VisionEmbeddings(Module):
         x = self.patch_embedding(pixel_values).flatten(2).transpose(1, 2)  # (B, T, E)
         if self.has_class_token:
             x = torch.cat([self.class_embedding.expand(x.shape[0], 1, -1), x], dim=1)
+        else:
+            x = x.contiguous()  # all layers add to it
         grid = (pixel_values.shape[2] // self.patch, pixel_values.shape[3] // self.patch)
         positions = self.position_embedding.weight.unsqueeze(0)
         return x + interpolated_positions(positions, grid, int(self.has_class_token))

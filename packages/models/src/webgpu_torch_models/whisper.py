@@ -160,7 +160,9 @@ class WhisperEncoder(Module):
                 f"got {list(input_features.shape)}"
             )
         x = F.gelu(self.conv2(F.gelu(self.conv1(input_features))))  # (B, E, T)
-        x = F.dropout(x.transpose(1, 2) + self.embed_positions.weight, self.dropout, self.training)
+        # All layers add to it: a position's features are to lie side by side.
+        x = x.transpose(1, 2).contiguous() + self.embed_positions.weight  # (B, T, E)
+        x = F.dropout(x, self.dropout, self.training)
         for layer in self.layers:
             x = layer(x)
         return self.layer_norm(x)

@@ -8,7 +8,9 @@ workgroup memory, and so do the weights between product and sum.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from webgpu_torch_core.ir.dtypes import float32
@@ -46,6 +48,10 @@ def generate_attention(kernel: Attention, capabilities: Capabilities, tile: Atte
     writer = _Writer(kernel, capabilities, tile)
     found = writer.write()
     return Program((found,), ()) if tile.splits == 1 else writer.parts.program(kernel, capabilities, found)
+
+
+#: the array of workgroup memory where blocks of keys and of values lie in turns
+BLOCK = "columns"
 
 
 class _Weights:
@@ -94,9 +100,10 @@ class _Product:
         self.stages = writer.tile.stages(self.depth)
         kept = writer.tile.kept
         left = Loader(
-            self.frame, self.frame.left, tile.m, tile.replace(stages=self.stages) if kept else tile, f"rows{number}"
-        )
-        self.right = Loader(self.frame, self.frame.right, tile.n, tile, f"columns{number}")
+            self.frame, self.frame.left, tile.m, tile.replace(stages=self.stages) if kept else tile, f"rows{number}",
+            f"rows{number}" if kept else "rows",
+        )  # fmt: skip
+        self.right = Loader(self.frame, self.frame.right, tile.n, tile, f"columns{number}", BLOCK)
         self.left = _Kept(left, kept)
         self.sums = ThreadSums(self.frame, tile, self.left, self.right, f"product{number}_")
         self.writer = writer
@@ -147,7 +154,7 @@ class _Sum:
         self.total = total
         self.frame = Frame(contraction, writer.capabilities, writer.module)
         partial = kernel.last is not None or writer.n % writer.tile.n != 0
-        self.right = Loader(self.frame, self.frame.right, tile.n, tile, f"values{number}", partial)
+        self.right = Loader(self.frame, self.frame.right, tile.n, tile, f"values{number}", BLOCK, partial)
         self.sums = ThreadSums(self.frame, tile, writer.weights, self.right, f"sum{number}_")
         self.writer, self.body, self.tile = writer, writer.body, tile
 
@@ -303,6 +310,17 @@ class RowWriter:
             found.append(evaluate(self.buffers, [root], at, 1, (), None, weights[lane : lane + 1], own)[0][0])
         return found
 
+    def _crossed(self, column: Node, stop: Node) -> list[Node]:
+        """Return what holds where the thread's rows may not attend to all columns of a block; nothing where they always do."""
+        bounds, end, found = list(zip(*self.bounds, strict=True)), column + fixed(self.tile.n), list[Node]()
+        if self.kernel.first is not None:
+            found.append(column < reduce(lambda one, other: Call("max", (one, other), "u32"), bounds.pop(0)))
+        if self.kernel.last is not None:
+            found.append(reduce(minimum, bounds.pop(0)) < end)
+        elif self.n % self.tile.n:
+            found.append(stop < end)
+        return found
+
     def _bounded(self, value: Node, outside: Node, row: int, column: Node, stop: Node) -> Node:
         """Return a value where a row attends to a column, else another."""
         bounds = list(self.bounds[row])
@@ -324,6 +342,8 @@ class _Writer(RowWriter):
         sizes = [number_of_elements(kernel.k if each.along == "k" else kernel.v) for each in kernel.sums]
         self.blocks_v = -(-max(sizes) // tile.v)
         self.weights = _Weights(self.module, tile)
+        # What is read along the columns comes one block after another into the same memory, behind a barrier.
+        self.module.array(BLOCK, "vec4<f32>", tile.block() // LANES)
         self.products = [_Product(self, each, number) for number, each in enumerate(kernel.products)]
         self.sums = [_Sum(self, each, number) for number, each in enumerate(kernel.sums)]
         self.softmax = Softmax(self.module, tile) if kernel.score is not None else None
@@ -384,7 +404,7 @@ class _Writer(RowWriter):
         scores: list[list[Name]] = []
         if kernel.score is not None and self.softmax is not None:
             scores = self._vectors("score", groups)
-            self._each(kernel.score, columns, stop, scores, scores)
+            self._each(kernel.score, column, columns, stop, scores, scores)
             self.softmax.update(scores, [each.sums for each in self.sums])
         for number, total in enumerate(self.sums):
             if number:
@@ -392,7 +412,7 @@ class _Writer(RowWriter):
             weights = scores
             if total.total.weight.step != "accumulator":
                 weights = self._vectors(f"weight{number}_", groups)
-                self._each(total.total.weight, columns, stop, weights, scores)
+                self._each(total.total.weight, column, columns, stop, weights, scores)
             for group in range(groups):
                 for lane in range(LANES):
                     four = self.place[1] + fixed(group * tile.across)
@@ -415,19 +435,26 @@ class _Writer(RowWriter):
         ]
 
     def _each(
-        self, root: Expression, columns: list[list[Name]], stop: Node, targets: list[list[Name]], softmax: list[list[Name]]
+        self, root: Expression, column: Node, columns: list[list[Name]], stop: Node, targets: list[list[Name]],
+        softmax: list[list[Name]],
     ) -> None:  # fmt: skip
         """Write an expression of every product of the thread into vectors of four columns; -inf, or zero, outside of the bounds."""
-        body, kernel = self.body, self.kernel
-        outside = Literal(0.0, "f32") if root is not kernel.score else -Call("wt_inf", (), "f32")
+        body = self.body
         for row, found in enumerate(targets):
             for group, target in enumerate(found):
-                values = self._four(root, row, group, columns[group], softmax)
-                bounded = [
-                    self._bounded(value, outside, row, column, stop)
-                    for value, column in zip(values, columns[group], strict=True)
-                ]
-                body.set(target, vector("f32", bounded))
+                body.set(target, vector("f32", self._four(root, row, group, columns[group], softmax)))
+        crossed = self._crossed(column, stop)
+        if not crossed:
+            return
+        outside = Literal(0.0, "f32") if root is not self.kernel.score else -Call("wt_inf", (), "f32")
+        with body.when(reduce(operator.or_, crossed)):
+            for row, found in enumerate(targets):
+                for group, target in enumerate(found):
+                    bounded = [
+                        self._bounded(target.lane(lane), outside, row, each, stop)
+                        for lane, each in enumerate(columns[group])
+                    ]
+                    body.set(target, vector("f32", bounded))
 
     def _store_rows(self) -> None:
         """Write the rows' stores, by the first of the threads that share each, in one of the workgroups that share it."""

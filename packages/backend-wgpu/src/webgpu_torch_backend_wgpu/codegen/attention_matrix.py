@@ -283,17 +283,6 @@ class _Writer(RowWriter):
             body.set(self.blocks[self._beyond(place, self.piece, count)], halves_in_words(halves))
         return shrink
 
-    def _crossed(self, column: Node, stop: Node) -> list[Node]:
-        """Return what holds where the thread's row may not attend to all columns of a block; nothing where it always does."""
-        bounds, end, found = list(self.bounds[0]), column + fixed(self.tile.n), list[Node]()
-        if self.kernel.first is not None:
-            found.append(column < bounds.pop(0))
-        if self.kernel.last is not None:
-            found.append(bounds.pop(0) < end)
-        elif self.n % self.tile.n:
-            found.append(stop < end)
-        return found
-
     def _together(self, value: Name, combine: Callable[[Node, Node], Node]) -> Name:
         """Write what the values of a row's threads combine to and return it."""
         distance = 1

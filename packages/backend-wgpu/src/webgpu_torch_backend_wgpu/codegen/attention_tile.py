@@ -60,13 +60,13 @@ class AttentionTile(Record):
 
     def nbytes(self, kernel: Attention) -> int:
         """Return the bytes of workgroup memory."""
-        total = self.m * self.n + self.m * self.across + self.m
-        for product in kernel.products:
-            depth = _width(kernel, product.depth)
-            total += (self.m + _PAD) * (self.stages(depth) if self.kept else 1) * self.deep + (
-                self.n + _PAD
-            ) * self.deep
-        return 4 * (total + len(kernel.sums) * (self.v + _PAD) * self.deep)
+        stages = sum(self.stages(_width(kernel, each.depth)) for each in kernel.products) if self.kept else 1
+        rows = (self.m + _PAD) * stages * self.deep
+        return 4 * (self.m * self.n + self.m * self.across + self.m + rows + self.block())
+
+    def block(self) -> int:
+        """Return how many numbers of keys or values lie in workgroup memory at a time."""
+        return (max(self.n, self.v) + _PAD) * self.deep
 
     def stages(self, depth: int) -> int:
         """Return in how many blocks a side of a product of some depth is brought into workgroup memory."""
@@ -74,15 +74,16 @@ class AttentionTile(Record):
 
 
 #: m, n, rows, across, deep of a workgroup's block, and the share of an adapter's operations per second that it reaches with
-#: sums up to 64 wide, and with wider ones
-_BLOCKS: dict[tuple[int, int, int, int, int], tuple[float, float]] = {
-    (128, 64, 8, 8, 8): (0.38, 0.36),
-    (128, 64, 4, 8, 8): (0.4, 0.44),
-    (64, 64, 4, 8, 16): (0.36, 0.36),
-    (64, 64, 4, 16, 16): (0.39, 0.35),
-    (64, 64, 8, 16, 16): (0.34, 0.33),
-    (32, 64, 4, 16, 16): (0.36, 0.23),
-    (32, 32, 4, 8, 8): (0.37, 0.31),
+#: sums up to 64 wide, and with wider ones; and by what that is multiplied where the rows' sides do not stay in workgroup memory:
+#: blocks of few threads find more of their like beside them then
+_BLOCKS: dict[tuple[int, int, int, int, int], tuple[float, float, float]] = {
+    (128, 64, 8, 8, 8): (0.38, 0.36, 0.97),
+    (128, 64, 4, 8, 8): (0.4, 0.44, 0.97),
+    (64, 64, 4, 8, 8): (0.38, 0.24, 1.25),
+    (64, 64, 4, 16, 16): (0.43, 0.37, 0.97),
+    (64, 64, 8, 16, 16): (0.36, 0.33, 0.97),
+    (32, 64, 4, 16, 16): (0.3, 0.23, 0.97),
+    (32, 32, 4, 8, 8): (0.35, 0.31, 0.97),
 }
 #: up to which width
 _WIDE = 64
@@ -92,8 +93,8 @@ _REACHING = ((128, 64, 4, 8, 8),)
 #: in how many parts columns may be split, and most bytes of the parts
 _SPLITS = (1, 2, 4, 8, 16, 32, 64, 128)
 _MOST_SCRATCH = 1 << 26
-#: threads with which a unit reaches its rate, and the share of it that is left where the rows' sides do not stay
-_ENOUGH, _STREAMED = 128, 0.97
+#: threads with which a unit reaches its rate, where the rows' sides stay in its memory and where not
+_ENOUGH, _ENOUGH_STREAMED = 128, 192
 
 
 def attention_tiles(kernel: Attention, capabilities: Capabilities) -> Iterator[AttentionTile]:
@@ -146,12 +147,13 @@ def attention_seconds(kernel: Attention, tile: AttentionTile, facts: Facts) -> f
     depth = sum(tile.stages(_width(kernel, each.depth)) * tile.deep for each in kernel.products)
     columns = -(-n // (tile.n * tile.splits)) * tile.n
     work = 2 * tile.m * columns * (depth + len(kernel.sums) * tile.v)
-    share = _BLOCKS[tile.m, tile.n, tile.rows, tile.across, tile.deep][tile.v > _WIDE]
-    share *= 1.0 if tile.kept else _STREAMED
+    *shares, streamed = _BLOCKS[tile.m, tile.n, tile.rows, tile.across, tile.deep]
+    share = shares[tile.v > _WIDE] * (1.0 if tile.kept else streamed)
     # Where rows attend to ever more columns, the longest of the blocks begin first, and the short ones fill what they leave.
     read = columns_read(kernel)
     rounds = -(-blocks // facts.units) if read == 1.0 else blocks * read / facts.units
-    rounds = max(rounds, _ENOUGH / min(tile.threads, _ENOUGH))
+    enough = _ENOUGH if tile.kept else _ENOUGH_STREAMED
+    rounds = max(rounds, enough / min(tile.threads, enough))
     seconds = rounds * facts.units * work / (facts.flops * share) + facts.dispatch
     if tile.splits == 1:
         return seconds

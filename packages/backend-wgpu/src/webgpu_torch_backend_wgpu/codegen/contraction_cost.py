@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 _LEAST_ROWS = 64
 #: the share of its rate that a unit reaches with one block that is left over, and in how many rounds at most one is where as many
 #: are computed at once: of more some take the places of others sooner
-_LEFT_OVER, _ROUNDS = 0.5, 4
-#: sums of all threads of a unit with which it reaches its rate, and the share of it that fewer in several blocks reach
-_ENOUGH_SUMS, _FEW = 1 << 14, 0.9
+_LEFT_OVER, _ROUNDS = 0.5, 5
+#: sums of all threads of a unit with which it reaches its rate, the share of it that fewer in several blocks reach, and those of
+#: few threads, as so many
+_ENOUGH_SUMS, _FEW, _FEW_OF_FEW, _FEW_THREADS = 1 << 14, 0.9, 0.75, 64
 #: how much faster a split sum must be
 _MARGIN = 1.15
 
@@ -61,7 +62,7 @@ def blocks_seconds(
     )
     lasting = rounds - 1 + 1 / _LEFT_OVER if is_left_over else rounds
     few = rounds * tile.m * tile.n * tile.slices < _ENOUGH_SUMS
-    reached = alone if rounds == 1 else _FEW if few else 1.0
+    reached = alone if rounds == 1 else (_FEW_OF_FEW if tile.threads <= _FEW_THREADS else _FEW) if few else 1.0
     busy = blocks / facts.units / lasting * reached
     seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (flops * busy)
     if splits == 1:

@@ -8,7 +8,7 @@ from webgpu_torch_core.ir.expression import Expression
 
 from .access import LANES
 from .contraction import Frame, Side
-from .ir import Name, Node, every, fixed, minimum, zero
+from .ir import Name, Node, choose, every, fixed, minimum, vector, zero
 from .module import THREAD
 
 if TYPE_CHECKING:
@@ -26,8 +26,10 @@ class Loader:
     #: the first depth of a block that a thread multiplies, where threads share these
     first: Node | None = None
 
-    def __init__(self, frame: Frame, side: Side, width: int, tile: Tile, name: str, partial: bool = False) -> None:
-        """``partial``: only depths up to some bound are to be read."""
+    def __init__(
+        self, frame: Frame, side: Side, width: int, tile: Tile, name: str, block: str = "", partial: bool = False
+    ) -> None:
+        """``block``: the array that its blocks share with others'; ``partial``: only depths up to some bound are to be read."""
         self.frame = frame
         self.body = frame.body
         self.side = side
@@ -50,15 +52,20 @@ class Loader:
         self.packed = is_packed(frame.scalar)
         size = self.pitch * self.depth * self.stages
         kind, count = (f"vec4<{frame.scalar}>", size // LANES) if self.packed else (frame.scalar, size)
-        self.block = frame.module.array(name, kind, count)
+        self.block = frame.module.array(block or name, kind, count)
         kind = f"vec4<{frame.scalar}>" if self.lanes > 1 else frame.scalar
         self.registers = [Name(f"{name}_r{number}", kind) for number in range(self.count)]
+        #: how many depths of each fetched vector count, where not all do
+        self.counting = [
+            Name(f"{name}_c{number}", "u32")
+            for number in range(self.count if self.edge_depth and self.lanes > 1 else 0)
+        ]
         #: what a thread's elements have in common, where all are of one row
         self.row_parts: dict[Expression, Node] = {}
 
     def declare(self) -> None:
         """Declare the registers that hold a fetched block."""
-        for each in self.registers:
+        for each in (*self.registers, *self.counting):
             self.body.var(each.text, None, each.type)
 
     def begin(self, batch: list[Node], base: Node) -> None:
@@ -94,24 +101,53 @@ class Loader:
         return [THREAD + fixed(number * self.threads) < fixed(self.fetches)] if last else []
 
     def fetch(self, batch: list[Node], base: Node, depth: Node, last: Node | None = None) -> None:
-        """Write the loads of the block at row ``base`` and depth ``depth`` into registers; zero outside the operand.
+        """Write the loads of the block at row ``base`` and depth ``depth`` into registers; zero from depth ``last`` on.
 
-        Nothing is read from depth ``last`` on.
+        Rows behind the operand's last one have anything: nobody stores what becomes of them.
         """
-        body, frame = self.body, self.frame
+        body = self.body
         for number, target in enumerate(self.registers):
             at_row, at_depth = self._position(number)
             with body.when(None):
                 row, deep = body.let("row", base + at_row), body.let("deep", depth + at_depth)
-                guard = [row < self.side.rows] if self.edge_rows and not self.row_parts else []
-                guard += [deep < (frame.k if last is None else last)] if self.edge_depth else []
-                guard += self._has_work(number)
-                if not guard:
+                guard = self._has_work(number)
+                end = self.frame.k if last is None else last
+                if self.lanes == 1:
+                    guard += [row < self.side.rows] if self.edge_rows and not self.row_parts else []
+                    guard += [deep < end] if self.edge_depth else []
+                if guard:
+                    body.set(target, zero(target.type))
+                with body.when(every(*guard) if guard else None):
+                    if self.lanes > 1:
+                        row, deep = self._vector_place(number, row, deep, end)
                     body.set(target, self._load(batch, row, deep))
-                    continue
-                body.set(target, zero(target.type))
-                with body.when(every(*guard)):
-                    body.set(target, self._load(batch, row, deep))
+
+    def _vector_place(self, number: int, row: Node, deep: Node, end: Node | int) -> tuple[Node, Node]:
+        """Write from where inside the operand a vector is read, and how many of its depths lie before ``end``; return the place.
+
+        Nothing waits for a branch so, nor for what is read before it is put into workgroup memory: what is not to count goes
+        then. Where numbers are read one by one, finding a place inside for each takes longer.
+        """
+        body = self.body
+        across, along = (1, self.lanes) if self.along_k else (self.lanes, 1)
+        if self.edge_rows and not self.row_parts:
+            row = body.let("inner_row", minimum(row, self.side.rows - across))
+        if self.edge_depth:
+            body.set(self.counting[number], choose(deep < end, end - deep, fixed(0)))
+            deep = body.let("inner_depth", minimum(deep, max(self.frame.k - along, 0)))
+        return row, deep
+
+    def _counted(self, number: int) -> Node:
+        """Return what was fetched, zero where it does not count."""
+        source = self.registers[number]
+        if not self.counting:
+            return source
+        counts = self.counting[number]
+        if not self.along_k:
+            return self.body.let("counted", choose(counts > fixed(0), source, zero(source.type)))
+        kind = source.lane(0).type
+        lanes = [choose(counts > fixed(each), source.lane(each), zero(kind)) for each in range(self.lanes)]
+        return self.body.let("counted", vector(kind, lanes))
 
     def _load(self, batch: list[Node], row: Node, deep: Node) -> Node:
         """Return what a thread brings at once."""
@@ -126,10 +162,11 @@ class Loader:
     def put(self, stage: Node | None) -> None:
         """Write the stores of the registers into workgroup memory."""
         body = self.body
-        for number, source in enumerate(self.registers):
+        for number in range(self.count):
             at_row, at_depth = self._position(number)
             work = self._has_work(number)
             with body.when(work[0] if work else None):
+                source = self._counted(number)
                 row, deep = body.let("row", at_row), body.let("deep", self._staged(at_depth, stage))
                 if self.lanes == 1:
                     body.set(self._cell(deep, row), source)

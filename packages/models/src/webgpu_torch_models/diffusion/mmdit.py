@@ -279,7 +279,9 @@ class PatchEmbedding(Module):
         top, left = (self.limit - height) // 2, (self.limit - width) // 2
         square = self.pos_embed.reshape(self.limit, self.limit, -1)
         positions = square[top : top + height, left : left + width].reshape(1, height * width, -1)
-        return (self.proj(x).flatten(2).transpose(1, 2) + positions).to(x.dtype)  # (B, P, E)
+        # All layers add to it: a patch's features are to lie side by side.
+        patches = self.proj(x).flatten(2).transpose(1, 2).contiguous()  # (B, P, E)
+        return (patches + positions).to(x.dtype)
 
 
 class FlowTransformer(DiffusionPart):
