@@ -7,6 +7,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...notices import warn_once
+from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import type_title
@@ -18,6 +19,8 @@ from .fourier import fft, ifft, irfft, rfft
 
 #: more pieces than this are added by one scatter instead of one by one
 FEW_PIECES = 16
+#: elements from which on a host computes what is padded before it reads it in frames, which overlap
+MANY = 1 << 14
 #: the smallest sum of squared windows that the inverse divides by
 SMALLEST_ENVELOPE = 1e-11
 
@@ -76,6 +79,8 @@ def stft(
     source = input
     if center:
         source = _padded(input, n_fft // 2, pad_mode)
+        if source.numel() >= MANY and on_host(source.device):
+            source._storage.value.realize()
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
     describe = lambda: _described(  # noqa: E731
