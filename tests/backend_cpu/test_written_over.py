@@ -7,8 +7,10 @@ import torch
 import webgpu_torch as ours
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from webgpu_torch_backend_cpu.compiler import source_of
 from webgpu_torch_backend_cpu.memory import Registers, Step, write_over
 from webgpu_torch_core.ir.dtypes import float32, float64, int32
+from webgpu_torch_core.record.devices import engine_for
 
 UNARY = ("relu", "abs", "neg", "sin", "tanh", "floor", "erf", "sigmoid", "sqrt", "round")
 BINARY = ("add", "sub", "mul", "maximum", "minimum", "hypot")
@@ -106,3 +108,17 @@ def test_steps_share_registers() -> None:
     assert lines[7].endswith("t6 = t0 / t0"), "what lies in another order keeps it"
     assert lines[9].endswith("t7 = n.add(t5, t4, out=t5)")
     assert registers.kinds == [float32, float32]
+
+
+def test_rows_write_into_registers() -> None:
+    """Steps between the reductions of rows take memory that is kept, and a block at the end that is shorter takes a part of it."""
+    for count in (64, 200, 301):
+        x = torch.randn(count, 1024, generator=torch.Generator().manual_seed(count))
+        with ours.device("cpu"):
+            mine = ours.tensor(x.numpy())
+            found = ours.nn.functional.layer_norm(mine, (1024,)) + mine.softmax(1) * 3
+            kernels = [each for each in engine_for(found.device).kernels if each.name == "standardize"]
+            result = torch.from_numpy(found.numpy())
+        torch.testing.assert_close(result, torch.nn.functional.layer_norm(x, (1024,)) + x.softmax(1) * 3)
+        source = source_of(kernels[-1])
+        assert ", out=s0)" in source and "pool.take_registers" in source

@@ -137,8 +137,9 @@ class RowWriter(Writer):
         )
         depth = len(kernel.outer)
         axes = tuple(range(depth, len(domain)))
+        first = len(self.body)
         block, indent = (
-            self.loop(domain, (0,) if depth else (), 2 * BLOCK_ELEMENTS) if not self._is_long() else ({}, "")
+            self.loop(domain, (0,) if depth else (), 4 * BLOCK_ELEMENTS) if not self._is_long() else ({}, "")
         )
         reduced: list[str] = []
         if self._is_long():
@@ -148,6 +149,7 @@ class RowWriter(Writer):
             self.put(kernel.row_stores, names, kernel.outer, {}, "")
             return
         printer = self.printer(domain, block, reduced)
+        printer.order = range(len(domain))
         sizes = "".join(f"{each}, " for each in (domain[1:] if block else domain))
         for number, reduction in enumerate(kernel.reductions):
             value = printer.value(reduction.value)
@@ -164,6 +166,7 @@ class RowWriter(Writer):
             self.stores(kernel.stores, printer, domain, block, indent)
         # Last, because the elements' values may read what these overwrite.
         self.put(kernel.row_stores, names, kernel.outer, block, indent)
+        self.use_registers(first, domain, block, printer.order)
 
     def _is_long(self) -> bool:
         """Return whether rows are so long that one reduction's operand should not be computed at once."""

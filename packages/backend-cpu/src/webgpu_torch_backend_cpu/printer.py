@@ -160,7 +160,7 @@ class Printer:
         if self.order is None or any(each in self.turned for each in arguments):
             return False
         if node.step != "load":
-            return node.step in STEPS or node.step in ("cast", "coordinate")
+            return node.step in STEPS or node.step in ("cast", "coordinate", "reduced")
         strides = node.payload[-1]
         steps = [strides[axis] for axis in self.order if self.domain[axis] > 1 and strides[axis]]
         return all(one >= other > 0 for one, other in itertools.pairwise([*steps, 1]))

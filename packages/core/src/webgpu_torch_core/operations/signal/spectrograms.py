@@ -79,8 +79,6 @@ def stft(
     source = input
     if center:
         source = _padded(input, n_fft // 2, pad_mode)
-        if source.numel() >= MANY and on_host(source.device):
-            source._storage.value.realize()
     hop = n_fft // 4 if hop_length is None else hop_length
     length = n_fft if win_length is None else win_length
     describe = lambda: _described(  # noqa: E731
@@ -119,6 +117,8 @@ def _padded(input: Tensor, amount: int, mode: str) -> Tensor:
     extra = 3 - input.ndim
     wide = input.reshape((1,) * extra + tuple(input._layout.shape)) if extra > 0 else input
     result = pad(wide, [amount, amount], mode)
+    if result.numel() >= MANY and on_host(result.device):
+        result._storage.value.realize()
     return result.reshape(tuple(result._layout.shape[max(extra, 0) :]))
 
 
