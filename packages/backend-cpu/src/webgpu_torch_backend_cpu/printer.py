@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float32, int32, int64
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float16, float32, int32, int64
 from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 
@@ -228,6 +228,10 @@ def convert(name: str, source: dtype, target: dtype) -> str:
         return wide if target.name == "float32" else convert(wide, float32, target)
     if target is bool_:
         return f"n.not_equal({name}, 0)"
+    if (source, target) == (float16, float32):
+        return f"r.from_half({name})"
+    if (source, target) == (float32, float16):
+        return f"r.to_half({name})"
     kind = f"n.{TYPES[target.name]}"
     if target.category == 1 and source.category == 2:
         return f"r.to_integer({name}, {kind})"

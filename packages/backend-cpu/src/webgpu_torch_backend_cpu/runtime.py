@@ -14,6 +14,8 @@ from .choices import MANY
 from .choices import clip as clip
 from .choices import repeated as repeated
 from .choices import select as select
+from .halves import from_half as from_half
+from .halves import to_half as to_half
 
 Array = Any
 
