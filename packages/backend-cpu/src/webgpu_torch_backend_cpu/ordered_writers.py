@@ -39,7 +39,9 @@ class ScanWriter(Writer):
                 self._store(index, f"found[{index}]{flip}", block, indent)
             return
         wide = "n.float64" if kind == "float32" and name in ("sum", "product") else f"n.{kind}"
-        self.body.append(f"{indent}y = n.{_ACCUMULATIONS[name]}.accumulate(x, axis=-1, dtype={wide})")
+        # Converted before, not number by number.
+        values = f"x.astype({wide}, copy=False)"
+        self.body.append(f"{indent}y = n.{_ACCUMULATIONS[name]}.accumulate({values}, axis=-1, dtype={wide})")
         self._store(0, f"y{flip}", block, indent)
         if len(kernel.outputs) > 1:
             length = shape[-1]
@@ -132,8 +134,8 @@ class ScatterWriter(Writer):
         # Entries keep their order in blocks of lanes, and in blocks of entries where these come first.
         if numbers and axis != next((each for each in numbers if domain[each] > 1), axis):
             axis = numbers[0]
-        # What is read as it lies takes no memory of its own.
-        limit = 1 << 20 if value.step == "load" else 2 * BLOCK_ELEMENTS
+        # What is read as it lies takes no memory of its own, and rows are added the quicker the more there are.
+        limit = {"load": 32, "load_rows": 8}.get(value.step, 2) * BLOCK_ELEMENTS
         block, indent = self.loop(domain, (axis,) if numbers else (), limit)
         printer = self.printer(domain, block)
         first, found = printer.position(rows.first), printer.value(value)

@@ -117,7 +117,8 @@ def multiplied(values: Array, axes: tuple[int, ...], kind: type) -> Array:
     length = values.shape[-1] if len(axes) == 1 else 0
     lanes = 1 << (length.bit_length() // 2)
     if length >= LONG and length % lanes == 0 and values.strides[-1] == values.itemsize:
-        values = np.multiply.reduce(values.reshape(*values.shape[:-1], -1, lanes), axis=-2, dtype=kind)
+        several = values.reshape(*values.shape[:-1], -1, lanes).astype(kind, copy=False)
+        values = np.multiply.reduce(several, axis=-2)
     return np.multiply.reduce(values, axis=axes, keepdims=True, dtype=kind)
 
 

@@ -227,7 +227,7 @@ def _two_sum(a: Array | float, b: Array | float) -> tuple[Array, Array]:
 def sign(a: Array) -> Array:
     """Return -1, 0 or 1; NaN gives 0."""
     a = np.asarray(a)
-    return (np.greater(a, 0).astype(a.dtype) - np.less(a, 0).astype(a.dtype)).astype(a.dtype)
+    return (np.greater(a, 0).view(np.int8) - np.less(a, 0).view(np.int8)).astype(a.dtype)
 
 
 def power(a: Array, b: Array) -> Array:
