@@ -134,6 +134,12 @@ def test_multinomial(rows, categories, samples, kind):
     check_equal(lambda library: library.multinomial((weights(library) > 0.5).to(getattr(library, kind)), 1), 3)
 
 
+def test_one_sample_of_many_weights_is_drawn_at_once(monkeypatch):
+    monkeypatch.setattr(random.drawing, "draw", None)
+    for replacement in (False, True):
+        check_equal(lambda library: library.multinomial(library.rand(2, 700), 1, replacement=replacement), 1)
+
+
 @pytest.mark.parametrize("count", [7, 9000])
 def test_draws_with_arguments_of_their_own(count):
     for kind in ("float32", "float64"):

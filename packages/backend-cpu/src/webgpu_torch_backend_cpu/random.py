@@ -49,7 +49,9 @@ def draw(kind: str, stream: Any, count: int, element: dtype, first: Any, second:
         with np.errstate(all="ignore"):
             return _permutation(stream, count, pool).view(np.uint8)
     chosen = _VECTORISED.get(kind)
-    if chosen is None or count < SMALLEST or element.category > 2 or not _is_valid(kind, element, first, second):
+    # One sample of many weights takes as many numbers as there are weights.
+    drawn = max(count, len(first) // element.itemsize) if kind == "multinomial" else count
+    if chosen is None or drawn < SMALLEST or element.category > 2 or not _is_valid(kind, element, first, second):
         return drawing.draw(kind, stream, count, element, first, second)
     with np.errstate(all="ignore"):
         if kind not in _ONE_BY_ONE or (count < 2 * PIECE and kind != "normal"):
