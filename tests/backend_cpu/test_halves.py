@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+import webgpu_torch as ours
+from webgpu_torch_backend_cpu.compiler import source_of
 from webgpu_torch_backend_cpu.halves import from_half, to_half
+from webgpu_torch_core.record.devices import engine_for
 
 
 def as_bits(values: np.ndarray) -> np.ndarray:
@@ -40,3 +44,18 @@ def test_drawn_numbers(scale: float) -> None:
     with np.errstate(all="ignore"):
         for each in (drawn, middle, *beside, bits, np.abs(drawn), large, -large, np.zeros(5000, np.float32)):
             assert np.array_equal(as_bits(to_half(each)), as_bits(each.astype(np.float16)))
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("rows", [1, 130])
+def test_both_sides_of_a_product_are_converted_into_memory_that_is_kept(kind: str, rows: int) -> None:
+    generator = torch.Generator().manual_seed(rows)
+    sides = [torch.randn(count, 300, generator=generator).to(getattr(torch, kind)) for count in (rows, 250)]
+    with ours.device("cpu"):
+        one, other = (ours.tensor(each.float().numpy()).to(getattr(ours, kind)) for each in sides)
+        for _ in range(2):
+            product = one @ other.T
+            kernel = engine_for(product.device).kernels[-1]
+            found = torch.from_numpy(product.float().numpy())
+            torch.testing.assert_close(found.to(sides[0].dtype), sides[0] @ sides[1].T)
+        assert source_of(kernel).count(", out=s") == (2 if rows > 100 else 1)

@@ -253,11 +253,13 @@ class ContractionWriter(Writer):
 
     def _spread(self, value: Expression, domain: Shape, group: str) -> str:
         """Return the name of one side over its dimensions."""
-        shape = self._sizes(domain, group)
+        shape, first = self._sizes(domain, group), len(self.body)
         printer = self.printer(shape, {})
+        printer.order = range(len(shape))
         name = printer.value(boxes.simplify(value, shape))
         self.flush(printer, "")
         self.body.append(f"s{group} = r.spread({name}, {shape})")
+        self.use_registers(first, shape, {}, printer.order, beside=True)
         return f"s{group}"
 
     def _side(self, value: Expression, domain: Shape, group: str) -> str:

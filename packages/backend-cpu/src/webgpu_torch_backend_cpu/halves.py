@@ -20,20 +20,26 @@ _BEYOND = np.float32(65536.0)
 _NORMAL, _INFINITE = np.uint32(0x38800000), np.uint32(0x477FF000)
 
 
-def from_half(values: Array) -> Array:
-    """Return float16 numbers as float32."""
+def from_half(values: Array, out: Array | None = None) -> Array:
+    """Return float16 numbers as float32, written into ``out``."""
     values = np.asarray(values)
     if values.size < MANY:
-        return values.astype(np.float32)
-    bits = values.view(np.int16).astype(np.int32)
+        return values.astype(np.float32) if out is None else _written(values, out)
+    found = np.empty_like(values, np.float32) if out is None else out
+    bits = found.view(np.int32)
+    np.copyto(bits, values.view(np.int16))
     bits <<= 13
     bits &= _KEPT
-    found = bits.view(np.float32)
     found *= _SCALE
     if found.max() >= _BEYOND or found.min() <= -_BEYOND:
         beyond = np.abs(found) >= _BEYOND
         found[beyond] = values[beyond]
     return found
+
+
+def _written(values: Array, out: Array) -> Array:
+    out[...] = values
+    return out
 
 
 def to_half(values: Array) -> Array:

@@ -43,7 +43,7 @@ def empty(shape: tuple[int, ...], kind: DTypeLike) -> np.ndarray:
 
 #: memory for the registers of kernels, most of which run one at a time
 _registers: list[np.ndarray] = []
-_MOST_KEPT = 4
+_MOST_KEPT, _LARGEST_KEPT = 4, 1 << 25
 
 
 def take_registers(nbytes: int) -> np.ndarray:
@@ -58,7 +58,7 @@ def take_registers(nbytes: int) -> np.ndarray:
 
 def give_registers(memory: np.ndarray) -> None:
     """Keep memory for the next kernel."""
-    if len(_registers) < _MOST_KEPT:
+    if len(_registers) < _MOST_KEPT and memory.nbytes <= _LARGEST_KEPT:
         _registers.append(memory)
 
 

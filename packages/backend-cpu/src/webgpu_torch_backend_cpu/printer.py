@@ -146,7 +146,7 @@ class Printer:
             and (step == "cast" or (step in STEPS and step != "select"))
             and self._is_whole(self.axes[name])
         ):
-            call = self._call(step, self.arguments(node, arguments))
+            call = self._call(step, self.arguments(node, arguments)) or self._conversion(source)
             self.steps[name] = Step(kind, call, tuple(arguments), name not in self.turned)
         return name
 
@@ -154,6 +154,13 @@ class Printer:
         """Return the source, without its end, of the call that computes a step and can write where it is told."""
         function = f"n.{FUNCTIONS[step]}" if step in FUNCTIONS else "r.clip" if step == "clip" else None
         return function and f"{function}({', '.join(arguments)}"
+
+    @staticmethod
+    def _conversion(source: str) -> str | None:
+        """Return the source, without its end, of the call of a conversion that can write where it is told."""
+        return (
+            source[:-1] if source.startswith(("r.from_half(", "r.from_bfloat16(")) and source.count("(") == 1 else None
+        )
 
     def _in_order(self, node: Expression, arguments: list[str]) -> bool:
         """Return whether a value's elements lie in memory in the order of the results."""

@@ -82,9 +82,14 @@ def integer(kind: Any, value: float) -> Any:
         return np.uint64(int(value) & 0xFFFFFFFFFFFFFFFF).astype(kind)
 
 
-def from_bfloat16(bits: Array) -> Array:
-    """Return bfloat16 bits as float32."""
-    return np.left_shift(np.asarray(bits, np.uint32), 16).view(np.float32)
+def from_bfloat16(bits: Array, out: Array | None = None) -> Array:
+    """Return bfloat16 bits as float32, written into ``out``."""
+    if out is None:
+        return np.left_shift(np.asarray(bits, np.uint32), 16).view(np.float32)
+    wide = out.view(np.uint32)
+    np.copyto(wide, bits)
+    wide <<= np.uint32(16)
+    return out
 
 
 def to_bfloat16(values: Array) -> Array:

@@ -222,8 +222,13 @@ class Writer:
             name = self.view("outputs", each.output, kind, each.offset, each.strides, domain)
             self.store(f"{indent}{name}[{subscript(block) or '...'}] = {value}")
 
-    def use_registers(self, first: int, domain: Shape, block: Block, order: Sequence[int]) -> None:
-        """Have the steps since a line of the body, which are over a domain in an order, write into memory that is kept for them."""
+    def use_registers(
+        self, first: int, domain: Shape, block: Block, order: Sequence[int], beside: bool = False
+    ) -> None:
+        """Have the steps since a line of the body, which are over a domain in an order, write into memory that is kept for them.
+
+        ``beside``: what earlier steps wrote there is still needed.
+        """
         lines, registers = self.body[first:], Registers(self.registers)
         sizes = {axis: self.lengths[axis] if axis in block else size for axis, size in enumerate(domain)}
         if number_of_elements(tuple(sizes.values())) < LEAST_REGISTER:
@@ -232,7 +237,7 @@ class Writer:
         self.steps.clear()
         # The last block may be shorter than the others.
         short = {axis: name for axis, name in block.items() if domain[axis] % self.lengths[axis]}
-        start, views = 0, ""
+        start, views = self.register_bytes if beside else 0, ""
         for number, kind in enumerate(registers.kinds, self.registers):
             strides, step = [0] * len(domain), kind.itemsize
             for axis in reversed(order):
