@@ -32,7 +32,8 @@ def rows(source: Array, first: Array, row: tuple[int, ...], count: int, out: Arr
     first = np.asarray(first)
     starts = first.reshape([first.shape[axis] for axis in axes]) if first.ndim else first.reshape((1,) * len(axes))
     lies = source.strides[-1] == source.itemsize
-    before = min(sum(axis < axes[0] for axis in row), len(row) - 1) if lies else len(row)
+    # There are no other axes where it is a single row.
+    before = min(sum(axis < min(axes, default=0) for axis in row), len(row) - 1) if lies else len(row)
     order = (*row[:before], *axes, *row[before:])
     target = None if out is None else out.transpose(order)
     found = _taken(source, starts.astype(np.intp, copy=False), before, source.shape[-1] if lies else 1, target)
