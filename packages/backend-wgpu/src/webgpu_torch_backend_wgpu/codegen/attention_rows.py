@@ -27,7 +27,7 @@ from .ir import Array, Call, Literal, Name, Node, choose, convert_to, every, fix
 from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 
 #: in how many parts columns may be split
-_SPLITS = (1, 2, 4, 8, 16, 32, 64)
+_SPLITS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 #: the share of the memory's rate that is reached, workgroups that a unit runs at once, the operations of a unit that last as long
 #: as one of these takes for a column, and the products with a column that last as long again
 _SHARE, _TOGETHER, _COLUMN, _PRODUCTS = 1.5, 4, 14500, 512

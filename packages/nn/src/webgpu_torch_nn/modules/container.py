@@ -160,15 +160,18 @@ class ModuleList(_Numbered):
         return super().__getitem__(index)
 
     def __iter__(self) -> Iterator[Module]:
-        if len(self._modules) >= SEVERAL_BLOCKS and getattr(next(iter(self._modules.values())), "_modules", None):
+        is_network = len(self._modules) >= SEVERAL_BLOCKS and getattr(
+            next(iter(self._modules.values())), "_modules", None
+        )
+        if is_network:
             # Without what comes before it, the first block's plan is that of the others.
             hand_over(1)
-        for module in self._modules.values():
+        for number, module in enumerate(self._modules.values()):
             yield module
             # PyTorch's lists may hold None.
             if module is not None and module._modules:
-                # Its caller is done with this block of the network.
-                hand_over()
+                # Its caller is done with this block of the network. The first goes alone: the device has little to do yet.
+                hand_over(1) if is_network and not number else hand_over()
 
     def __iadd__(self, modules: Iterable[Module]) -> ModuleList:
         return self.extend(modules)
