@@ -10,6 +10,7 @@ import codegen_harness
 import numpy as np
 import pytest
 import torch
+import webgpu_torch as ours
 from codegen_harness import harness
 from contraction_cases import close, draw, numbers, product, view
 from hypothesis import strategies as st
@@ -328,3 +329,23 @@ def test_same_bits_run_after_run() -> None:
     kernel, operands, _ = product(1, 40, 40, 500)
     first, second = (run(kernel, operands, lambda k, c: generate_tile(k, c, TILES["split"]))[0] for _ in range(2))
     assert torch.equal(first, second)
+
+
+def added_along_rows(data: st.DataObject) -> None:
+    """Products that are added to what lies along their rows in memory, in place or not: they lie so, too."""
+    m, n, k = (data.draw(st.sampled_from(sizes)) for sizes in ((9, 16, 37, 64), (12, 33, 70), (1, 7, 40)))
+    batch = data.draw(st.sampled_from([(), (3,)]))
+    chance = torch.Generator().manual_seed(m * n + k)
+    x, y, bias, old = (torch.randn(each, generator=chance) for each in ((*batch, m, k), (n, k), (n,), (*batch, n, m)))
+    mine = [ours.from_numpy(each.numpy()).to("webgpu") for each in (x, y, bias, old)]
+    wanted = old.mT + torch.nn.functional.linear(x, y, bias)
+    found = mine[3].mT + ours.nn.functional.linear(*mine[:3])
+    assert found.stride() == wanted.stride()
+    torch.testing.assert_close(torch.tensor(found.tolist()), wanted, rtol=2e-5, atol=2e-4)
+    mine[3].mT.add_(ours.nn.functional.linear(*mine[:3]))
+    torch.testing.assert_close(torch.tensor(mine[3].mT.tolist()), wanted, rtol=2e-5, atol=2e-4)
+
+
+@pytest.mark.parametrize("count", [pytest.param(6, id="some"), pytest.param(60, id="many", marks=pytest.mark.slow)])
+def test_added_along_rows(count: int) -> None:
+    draw(count, added_along_rows)

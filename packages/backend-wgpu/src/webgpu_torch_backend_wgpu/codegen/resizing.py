@@ -29,7 +29,7 @@ from webgpu_torch_core.ir.kernels import (
 )
 
 from ..program import Binding, Capabilities, Pass, Piece, Program, Size
-from . import choose, generate
+from . import choose, generate, oriented
 from .traced import Trace, Traced
 from .wgsl import spelled
 
@@ -114,6 +114,7 @@ class Generator:
             return generate(kernel, capabilities)
         if not isinstance(kernel, CHOSEN):
             return self._followed(kernel, capabilities, generate)
+        kernel = oriented(kernel)
         variant, plan = choose(kernel, capabilities)
 
         def emit(given: Kernel, capabilities: Capabilities) -> Program:

@@ -28,6 +28,7 @@ from .attention_matrix import generate_attention_matrix
 from .attention_matrix_tile import attention_matrix_seconds, attention_matrix_tiles
 from .attention_rows import few_rows, few_rows_seconds, generate_few_rows
 from .attention_tile import attention_seconds, attention_tiles
+from .contraction import Side
 from .contraction_each import each_seconds, generate_each, has_few_channels
 from .contraction_host import generate_host, host_seconds, host_tiles_of
 from .contraction_matrix import generate_matrix, matrix_seconds, matrix_tiles_of
@@ -78,6 +79,24 @@ class Variant(NamedTuple):
     fits: Callable[[Any, Capabilities], Iterable[Any]]
     cost: Callable[[Any, Any, Facts], float]
     emit: Callable[[Any, Capabilities, Any], Program]
+
+
+def oriented(kernel: Kernel) -> Kernel:
+    """Return a product of many rows with its sides exchanged, where its results lie along the rows in memory.
+
+    Kernels of contractions write, and read what they add, along ``n``.
+    """
+    if type(kernel) is not Contraction or min(map(number_of_elements, (kernel.m, kernel.n))) <= SKINNY:
+        return kernel
+    first, last = len(kernel.batch + kernel.m), len(kernel.batch + kernel.m + kernel.n)
+    if not all(each.is_plain and each.strides[first - 1] == 1 != each.strides[last - 1] for each in kernel.stores):
+        return kernel
+    if not all(Side(kernel, value, group).strided for value, group in ((kernel.left, "m"), (kernel.right, "n"))):
+        return kernel
+    batch, depth = range(len(kernel.batch)), range(last, last + len(kernel.k))
+    terms = tuple([((place, 1),) for place in (*batch, *range(first, last), *range(len(batch), first), *depth)])
+    found = kernel.reindexed((kernel.batch, kernel.n, kernel.m, kernel.k), terms)
+    return found.replace(left=found.right, right=found.left)
 
 
 def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:
