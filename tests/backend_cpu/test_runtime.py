@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -135,8 +136,9 @@ def test_drawn_remainders_by_one_number(kind: str, by: int, seed: int, strange: 
     st.integers(0, 99),
     st.sampled_from(["multiples", "any", "few", "one"]),
     st.booleans(),
+    st.sampled_from([1, 1, 4096]),
 )
-def test_drawn_rows(order: list[int], computed: int, seed: int, where: str, into: bool) -> None:
+def test_drawn_rows(order: list[int], computed: int, seed: int, where: str, into: bool, many: int) -> None:
     """Rows over axes of an array in any order, at starts of other axes, one after another or in one call."""
     generator = np.random.default_rng(seed)
     sizes, steps = [3, 4, 5, 6], [120, 30, 6, 1]
@@ -159,5 +161,7 @@ def test_drawn_rows(order: list[int], computed: int, seed: int, where: str, into
         for axis in row
     )
     out = np.empty(shape, np.float32) if into else None
-    found = runtime.rows(source, first, row, 4, out=out)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(runtime, "MANY", many)
+        found = runtime.rows(source, first, row, 4, out=out)
     assert np.array_equal(found, data[place]) and (out is None or found is out)

@@ -135,7 +135,7 @@ class ScatterWriter(Writer):
         if numbers and axis != next((each for each in numbers if domain[each] > 1), axis):
             axis = numbers[0]
         # What is read as it lies takes no memory of its own, and rows are added the quicker the more there are.
-        limit = {"load": 32, "load_rows": 8}.get(value.step, 2) * BLOCK_ELEMENTS
+        limit = {"load": 32, "load_rows": 8, "parameter": 8, "constant": 8}.get(value.step, 2) * BLOCK_ELEMENTS
         block, indent = self.loop(domain, (axis,) if numbers else (), limit)
         printer = self.printer(domain, block)
         first, found = printer.position(rows.first), printer.value(value)

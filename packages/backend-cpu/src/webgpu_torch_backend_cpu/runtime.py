@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -31,17 +32,19 @@ def rows(source: Array, first: Array, row: tuple[int, ...], count: int, out: Arr
     axes = [axis for axis in range(count) if axis not in row]
     first = np.asarray(first)
     starts = first.reshape([first.shape[axis] for axis in axes]) if first.ndim else first.reshape((1,) * len(axes))
-    lies = source.strides[-1] == source.itemsize
-    # There are no other axes where it is a single row.
-    before = min(sum(axis < min(axes, default=0) for axis in row), len(row) - 1) if lies else len(row)
-    order = (*row[:before], *axes, *row[before:])
-    target = None if out is None else out.transpose(order)
-    found = _taken(source, starts.astype(np.intp, copy=False), before, source.shape[-1] if lies else 1, target)
+    found = target = None
+    if starts.size * math.prod(source.shape[1:]) >= MANY:
+        lies = source.strides[-1] == source.itemsize
+        # There are no other axes where it is a single row.
+        before = min(sum(axis < min(axes, default=0) for axis in row), len(row) - 1) if lies else len(row)
+        order = (*row[:before], *axes, *row[before:])
+        target = None if out is None else out.transpose(order)
+        found = _taken(source, starts.astype(np.intp, copy=False), before, source.shape[-1] if lies else 1, target)
     if found is None:
         found, order = source[starts], (*axes, *row)
     elif found is target:
         return out
-    result = found.transpose([order.index(axis) for axis in range(count)])
+    result = found if order == (*range(count),) else found.transpose([order.index(axis) for axis in range(count)])
     if out is None:
         return result
     out[...] = result
