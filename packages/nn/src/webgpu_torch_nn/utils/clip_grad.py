@@ -10,11 +10,14 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.notices import warn
 
 
-def _norm(tensor: Tensor, norm_type: float) -> Tensor:
-    """The vector norm of all elements."""
+def _part(tensor: Tensor, norm_type: float, device: torch.device) -> Tensor:
+    """The vector norm of all elements on a device, of order 2 its square: roots of parts would be squared again."""
     tensor = tensor.abs() if tensor.is_complex() else tensor
-    if norm_type == 2.0:
-        return (tensor * tensor).sum().sqrt()
+    found = (tensor * tensor).sum() if norm_type == 2.0 else _norm(tensor, norm_type)
+    return found if found.device == device else found.to(device)
+
+
+def _norm(tensor: Tensor, norm_type: float) -> Tensor:
     if norm_type == float("inf"):
         return tensor.abs().max()
     return tensor.norm(norm_type)
@@ -36,7 +39,8 @@ def get_total_norm(
     if not tensors:
         return torch.tensor(0.0)
     device = tensors[0].device
-    total = _norm(torch.stack([_norm(tensor, norm_type).to(device) for tensor in tensors]), norm_type)
+    parts = torch.stack([_part(tensor, norm_type, device) for tensor in tensors])
+    total = parts.sum().sqrt() if norm_type == 2.0 else _norm(parts, norm_type)
     if error_if_nonfinite and torch.logical_or(total.isnan(), total.isinf()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "
@@ -53,8 +57,9 @@ def clip_grads_with_norm_(
     parameters = [parameters] if isinstance(parameters, Tensor) else parameters
     factor = torch.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
     for parameter in parameters:
-        if parameter.grad is not None:
-            parameter.grad.mul_(factor.to(parameter.grad.device))
+        grad = parameter.grad
+        if grad is not None:
+            grad.mul_(factor if factor.device == grad.device else factor.to(grad.device))
 
 
 def clip_grad_norm_(
