@@ -258,6 +258,20 @@ def test_double_backward(name: str, device: str) -> None:
     )
 
 
+@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+def test_rows_at_few_places(ndim: int, count: int, device: str) -> None:
+    x = sample((3, 4, 5)[:ndim], torch.float32)
+    for dim in range(ndim):
+        index = torch.arange(count) + 1
+        check(lambda t, x, i: (x[(slice(None),) * dim + (i,)], x.index_select(dim, i)), [x, index], device)
+    check(
+        lambda t, x, i: (x[[-1]], x[x == x.max()], x[True], x[i, i][:1]),
+        [sample((3, 3), torch.float32), torch.tensor([1])],
+        device,
+    )
+
+
 ERRORS = {
     "range": (lambda t, x, i: x[9], "out of bounds"),
     "float index": (lambda t, x, i: x[1.5], ""),
