@@ -26,7 +26,30 @@ CALLS = {
     "add": lambda lib, x, w: (x @ w) + (x @ w),
     "softmax": lambda lib, x, w: (x @ w).softmax(-1),
     "layer_norm": lambda lib, x, w: lib.nn.functional.layer_norm(x @ w, (4,)),
+    "cross_entropy": lambda lib, x, w: lib.nn.functional.cross_entropy(x @ w, lib.tensor([0, 1, 2, 3])),
+    "smoothed": lambda lib, x, w: lib.nn.functional.cross_entropy(x @ w, lib.tensor([0, 1, 2, 3]), label_smoothing=0.1),
+    "l1_loss": lambda lib, x, w: lib.nn.functional.l1_loss(x @ w, x),
+    "with logits": lambda lib, x, w: lib.nn.functional.binary_cross_entropy_with_logits(x @ w, x.sigmoid()),
+    "soft_margin_loss": lambda lib, x, w: lib.nn.functional.soft_margin_loss(x @ w, x.sign()),
+    "prelu": lambda lib, x, w: lib.nn.functional.prelu(x + w, lib.tensor([0.1])),
+    "mv": lambda lib, x, w: w.mv(x[0]),
+    "addmv": lambda lib, x, w: lib.addmv(x[0], w, x[1]),
+    "chain_matmul": lambda lib, x, w: lib.linalg.multi_dot([x, w, x]),
+    "interpolate": lambda lib, x, w: lib.nn.functional.interpolate((x @ w)[None, None], scale_factor=2),
+    "max_pool3d": lambda lib, x, w: lib.nn.functional.max_pool3d((x @ w)[None, None, None], (1, 2, 2)),
+    "cov": lambda lib, x, w: lib.cov(x @ w),
+    "eigvalsh": lambda lib, x, w: lib.linalg.eigvalsh((x @ w) @ (x @ w).mT + 4 * lib.eye(4)),
+    "fft": lambda lib, x, w: lib.fft.fft(x @ w).real,
+    "lstm": lambda lib, x, w: _recurrent(lib.nn.LSTM, x @ w),
+    "gru": lambda lib, x, w: _recurrent(lib.nn.GRU, x @ w),
 }
+
+
+def _recurrent(kind: Any, x: Any) -> Any:
+    module = kind(4, 4)
+    for number, each in enumerate(module.parameters()):
+        each.data.fill_(0.1 * (number + 1))
+    return module(x)[0]
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

@@ -19,9 +19,12 @@ from ..tensors.tensor import Tensor
 LOWER, SINGLE, WIDEST = "lower", "single", "widest"
 
 _PRODUCTS = (
-    "addbmm", "addmm", "addmv", "addr", "baddbmm", "bmm", "chain_matmul", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
-    "conv_transpose2d", "conv_transpose3d", "einsum", "gru", "gru_cell", "linear", "lstm", "lstm_cell", "matmul", "mm",
-    "multi_dot", "mv", "rnn_relu", "rnn_relu_cell", "rnn_tanh", "rnn_tanh_cell", "scaled_dot_product_attention",
+    "addbmm", "addmm", "baddbmm", "bmm", "chain_matmul", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "conv_transpose3d", "einsum", "linear", "lstm", "matmul", "mm", "multi_dot", "prelu", "scaled_dot_product_attention",
+)  # fmt: skip
+_GPU_PRODUCTS = (
+    "addmv", "addr", "gru", "gru_cell", "lstm_cell", "mv", "rnn_relu", "rnn_relu_cell", "rnn_tanh",
+    "rnn_tanh_cell",
 )  # fmt: skip
 _GPU_SINGLE = (
     "acos", "asin", "binary_cross_entropy_with_logits", "cdist", "cosh", "cosine_embedding_loss", "cosine_similarity",
@@ -36,12 +39,15 @@ _GPU_WIDEST = (
     "tensordot",
 )  # fmt: skip
 _CPU_SINGLE = (
-    "adaptive_avg_pool3d", "avg_pool3d", "binary_cross_entropy", "cdist", "cholesky", "cholesky_inverse", "cholesky_solve",
-    "cosine_embedding_loss", "cov", "ctc_loss", "fractional_max_pool2d", "fractional_max_pool3d", "geqrf", "grid_sample",
-    "hinge_embedding_loss", "huber_loss", "interpolate", "inverse", "kl_div", "lu_solve", "margin_ranking_loss", "mse_loss",
-    "multi_margin_loss", "multilabel_margin_loss", "nanquantile", "nll_loss", "orgqr", "ormqr", "pinverse",
-    "poisson_nll_loss", "polar", "prod", "quantile", "smooth_l1_loss", "stft", "trace", "triangular_solve",
-    "triplet_margin_loss", "view_as_complex",
+    "adaptive_avg_pool3d", "adaptive_max_pool3d", "avg_pool3d", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+    "cdist", "cholesky", "cholesky_ex", "cholesky_inverse", "cholesky_solve", "cond", "cosine_embedding_loss", "cross_entropy",
+    "ctc_loss", "eig", "eigh", "eigvals", "eigvalsh", "fft", "fft2", "fftn", "fractional_max_pool2d", "fractional_max_pool3d",
+    "geqrf", "grid_sample", "hfft", "hinge_embedding_loss", "householder_product", "huber_loss", "ifft", "ifft2", "ifftn",
+    "ihfft", "inv", "inv_ex", "inverse", "irfft", "irfft2", "irfftn", "kl_div", "l1_loss", "lstsq", "lu_solve",
+    "margin_ranking_loss", "matrix_rank", "max_pool3d", "max_unpool2d", "max_unpool3d", "mse_loss", "multi_margin_loss",
+    "multilabel_margin_loss", "nanquantile", "nll_loss", "orgqr", "ormqr", "pinverse", "poisson_nll_loss", "polar", "prod",
+    "qr", "quantile", "rfft", "rfft2", "rfftn", "smooth_l1_loss", "soft_margin_loss", "solve", "stft", "svd", "svdvals",
+    "tensorinv", "tensorsolve", "trace", "triangular_solve", "triplet_margin_loss", "view_as_complex",
 )  # fmt: skip
 _CPU_WIDEST = ("cat", "index_copy", "stack")
 
@@ -50,7 +56,7 @@ def _table(*lists: tuple[str, tuple[str, ...]]) -> dict[str, str]:
     return {name: rule for rule, names in lists for name in names}
 
 
-_GPU = _table((LOWER, (*_PRODUCTS, "prelu")), (SINGLE, _GPU_SINGLE), (WIDEST, _GPU_WIDEST))
+_GPU = _table((LOWER, (*_PRODUCTS, *_GPU_PRODUCTS)), (SINGLE, _GPU_SINGLE), (WIDEST, _GPU_WIDEST))
 _CPU = _table((LOWER, _PRODUCTS), (SINGLE, _CPU_SINGLE), (WIDEST, _CPU_WIDEST))
 NAMES = frozenset(_GPU) | frozenset(_CPU)
 _FOLLOWING: set[Any] = set()

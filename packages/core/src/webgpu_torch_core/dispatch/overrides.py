@@ -14,7 +14,7 @@ from typing import Any
 from ..record.context import context
 from ..tensors.tensor import Tensor
 from .argument_types import options_of, overloads_of
-from .autocast import follows_rule
+from .autocast import follows_rule, with_autocast
 from .deprecated_overloads import modern_arguments
 from .direct import DIRECT, PLAIN
 from .numpy_names import other_names
@@ -308,13 +308,13 @@ def renamed(function: Any, path: str, name: str) -> Callable[..., Any]:
 
 
 def publish(names: dict[str, Any], home: str) -> None:
-    """Make the public functions that a module defines overridable; called at its end with its ``globals()``.
+    """Make the public functions that a module defines overridable, and follow their rules of autocast; called at its end with its ``globals()``.
 
     ``home``: where programs find them, such as ``torch``.
     """
     for name, value in list(names.items()):
         if type(value) is _Function and value.__module__ == names["__name__"] and not name.startswith("_"):
-            names[name] = public(value, f"{home}.{name}")
+            names[name] = public(with_autocast(name, value), f"{home}.{name}", value)
 
 
 _Function = type(publish)

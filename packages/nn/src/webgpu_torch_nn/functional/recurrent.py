@@ -184,6 +184,13 @@ def _scan(
     return hidden, cell, trace
 
 
+def _recorded(mode: str, steps: _Steps, reverse: bool, *tensors: Any) -> tuple[Tensor, ...]:
+    """Return what :class:`_Layer` does, its steps recorded one by one."""
+    last, last_cell, trace = _scan(mode, steps, reverse, *tensors)
+    results = (steps.joined(trace.outputs[::-1] if reverse else trace.outputs), last)
+    return results if last_cell is None else (*results, last_cell)
+
+
 class _Layer(torch.autograd.Function):
     """One direction of one layer, with the gradients of weights summed over all steps at once.
 
@@ -216,16 +223,10 @@ class _Layer(torch.autograd.Function):
 def _differentiable(ctx: Any, tensors: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return gradients that can be differentiated again: those of the steps recorded one by one."""
     again: Any = [None if each is None else each.view_as(each) for each in tensors]
-    last, last_cell, trace = _scan(ctx.mode, ctx.steps, ctx.reverse, *again)
-    outputs = trace.outputs[::-1] if ctx.reverse else trace.outputs
-    results = (ctx.steps.joined(outputs), last, last_cell)
-    roots = [(result, grad) for result, grad in zip(results, grads, strict=False) if grad is not None]
+    results = _recorded(ctx.mode, ctx.steps, ctx.reverse, *again)
+    ends, seeds = zip(*[each for each in zip(results, grads, strict=False) if each[1] is not None], strict=True)
     wanted = [each for each in again if each is not None and each.requires_grad]
-    found = iter(
-        torch.autograd.grad(
-            [result for result, _ in roots], wanted, [grad for _, grad in roots], create_graph=True, allow_unused=True
-        )
-    )
+    found = iter(torch.autograd.grad(ends, wanted, seeds, create_graph=True, allow_unused=True))
     return tuple(None if each is None or not each.requires_grad else next(found) for each in again)
 
 
@@ -273,9 +274,6 @@ def _gradients(ctx: Any, tensors: tuple[Any, ...], grads: tuple[Any, ...]) -> tu
     return of_projected, grad_hidden, grad_cell if mode == "LSTM" else None, of_weight, of_bias, of_projection
 
 
-# Layers
-
-
 class _Weights:
     """The weights of one direction of one layer."""
 
@@ -299,7 +297,9 @@ def _run_direction(
     if mode != "GRU" and bias is not None and step_bias is not None:
         bias, step_bias = bias + step_bias, None
     projected = linear(data, weights.input, bias)
-    output, last, *cells = _Layer.apply(
+    # Inside autocast regions steps convert what they multiply.
+    apply = _recorded if torch.is_autocast_enabled(data.device.type) else _Layer.apply
+    output, last, *cells = apply(
         mode, steps, reverse, projected, hidden, cell, weights.hidden, step_bias, weights.projection
     )
     return output, last, cells[0] if cells else None

@@ -151,11 +151,11 @@ class RNNBase(Module):
         """Check the input's type and shape.
 
         Raises:
-            ValueError: another element type than the weights'.
+            ValueError: another element type than the weights', outside of autocast regions.
             RuntimeError: another shape than asked for.
         """
         kind = self._flat_weights[0].dtype
-        if input.dtype != kind:
+        if input.dtype != kind and not torch.is_autocast_enabled(input.device.type):
             raise ValueError(
                 f"RNN input dtype ({input.dtype}) does not match weight dtype ({kind}). Convert input: input.to({kind}), or "
                 f"convert model: model.to({input.dtype})"
