@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 import webgpu_torch as ours
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from webgpu_torch_backend_cpu.compiler import source_of
 from webgpu_torch_backend_cpu.memory import Registers, Step, write_over
@@ -52,21 +52,31 @@ def operands(library, shape, kinds, seed):
         yield values.permute(*reversed(range(len(shape)))) if kind == "turned" else values
 
 
-def results(library, program):
+def results(library, program, rounded=lambda value: value):
     shape, kinds, steps, seed = program
     values = list(operands(library, shape, kinds, seed))
     for name, places in steps:
-        values.append(getattr(library, name)(*(values[place] for place in places)))
+        values.append(rounded(getattr(library, name)(*(values[place] for place in places))))
     # Two of them are kept, so that a kernel has several results.
     return values[-1] + values[0], values[-2]
+
+
+def rounded_otherwise(value):
+    """Return numbers of which each is as it is, one or two steps beside, or a zero of the other sign, as others may compute it."""
+    choices = torch.randint(-1, 2, value.shape, generator=torch.Generator().manual_seed(value.numel()))
+    return torch.where(value == 0, value * choices.sign().where(choices != 0, 1), value * (1 + choices * 2.0**-23))
 
 
 @settings(max_examples=25, deadline=None)
 @given(programs())
 def test_drawn_chains(program) -> None:
+    wanted = results(torch, program)
+    # A chain that makes much of how a step is rounded, such as exp(exp(x)), has no one result.
+    for one, other in zip(wanted, results(torch, program, rounded_otherwise), strict=True):
+        assume(torch.allclose(one, other, rtol=1.3e-6, atol=1e-5, equal_nan=True))
     with ours.device("cpu"):
         found = results(ours, program)
-    for one, other in zip(found, results(torch, program), strict=True):
+    for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(torch.from_numpy(one.numpy()), other, equal_nan=True)
 
 

@@ -52,17 +52,22 @@ def test_training_leaves_memory_flat(device: str, steps: int) -> None:
     place = engine_for(canonical_device(device)).device
     gc.collect()
     place.synchronize()
-    buffers, allocated, resident = place.live_buffers(), place.memory_allocated(), _resident_bytes()
+    buffers, allocated = place.live_buffers(), place.memory_allocated()
+    # Room for the allocator; a kilobyte leaked in every step takes as much.
+    room, growths = max(steps << 10, 1 << 19), []
     gc.disable()
     try:
-        last = training.take(steps)[-1]
-        place.synchronize()
-        # Without the cycle collector's help: what a step leaves behind in a cycle would pile up.
-        assert place.live_buffers() <= buffers
-        assert place.memory_allocated() <= allocated
+        # What leaks does so every time; what is made once, such as a kernel compiled for sizes that come back, or a part of the
+        # allocator's own, does not.
+        while not growths or (growths[-1] >= room and len(growths) < 3):
+            resident = _resident_bytes()
+            last = training.take(steps)[-1]
+            place.synchronize()
+            growths.append(_resident_bytes() - resident)
+            # Without the cycle collector's help: what a step leaves behind in a cycle would pile up.
+            assert place.live_buffers() <= buffers
+            assert place.memory_allocated() <= allocated
     finally:
         gc.enable()
-    grown = _resident_bytes() - resident
-    # Room for the allocator; a kilobyte leaked in every step takes as much.
-    assert grown < max(steps << 10, 1 << 19), f"the process grew by {grown} bytes in {steps} steps"
+    assert growths[-1] < room, f"the process grew by {growths} bytes in {steps} steps each"
     assert last < first * 0.5, f"the loss went from {first} to {last}"

@@ -257,6 +257,11 @@ class TestMaking:
             assert tensor.tolist() == list(shared) == [0, 9, 4, 0]
 
     def test_data(self) -> None:
+        with warnings.catch_warnings():
+            # Both say once that rows that are arrays are slow; another test may have heard one of them.
+            warnings.simplefilter("ignore")
+            for library in (torch, ours):
+                library.tensor([np.arange(2)])
         for data in (
             1, 2.5, True, 1j, [1, 2], [1, 2.5], [True, 2], [[1], [2]], [], [[]], [[], []], (1, 2), [(1, 2), [3, 4]],
             [1, 2j], [[True, False]], range(3), [np.float32(1), 2], [np.int8(1), np.int8(2)], np.float64(2), np.arange(3),
