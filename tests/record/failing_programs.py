@@ -21,7 +21,7 @@ STATEMENTS: dict[str, Callable[[Any, Any], Any]] = {
     "sorted": lambda a, b: torch.sort(a, 1).values + b,
     "add_": lambda a, b: a.add_(b, alpha=0.5),
     "mul_": lambda a, b: a.mul_(1.25),
-    "rows_": lambda a, b: a[1:3].add_(b[2:4]),
+    "rows_": lambda a, b: a[1:3].add_(b[2:4].clone()),
     "column_": lambda a, b: a[:, ::2].mul_(b[:, ::2]),
     "transposed_": lambda a, b: a.t()[1].sub_(b.t()[0]),
     "copy_": lambda a, b: a.copy_(b * 2),

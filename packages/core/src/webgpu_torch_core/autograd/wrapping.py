@@ -61,5 +61,5 @@ def _fresh(tensor: Any, node: Node, number: int, is_input: bool, several: bool) 
     tensor._set_gradient(node, number)
     if tensor._base is not None:
         # The function decides how gradients flow; what is written into the view could not go through it.
-        tensor._base_state = (tensor._base._storage.version, tensor._base._grad_fn, "several" if several else "custom")
+        tensor._base_state = (tensor._base._storage.version, "several" if several else "custom")
     return tensor

@@ -406,18 +406,32 @@ def _moved(number: Tensor, target: Tensor) -> Tensor:
     return number.to(target.device)
 
 
-def check_apart(target: Tensor | None, *sources: object) -> None:
-    """Raise where a tensor that is to be written lies in memory that is read for it."""
-    if target is None or not target._layout.is_contiguous or not target._layout.numel:
-        return
-    start, count = target._layout.offset, target._layout.numel
+def check_apart(target: Tensor | None, *sources: object, but_same: bool = False) -> None:
+    """Raise where a tensor that is to be written lies in memory that is read for it; ``but_same``: only where in a part of it.
+
+    As in PyTorch, tensors with gaps are not looked at.
+    """
     for each in sources:
-        if not isinstance(each, Tensor) or each._storage.number != target._storage.number:
-            continue
-        if each._layout.is_contiguous and max(start, each._layout.offset) < min(
-            start + count, each._layout.offset + each._layout.numel
+        if (
+            target is not None
+            and isinstance(each, Tensor)
+            and each._storage.number == target._storage.number
+            and _lies_across(each, target, but_same)
         ):
             raise RuntimeError(
                 "unsupported operation: some elements of the input tensor and the written-to tensor refer to a single memory "
                 "location. Please clone() the tensor before performing the operation."
             )
+
+
+def _lies_across(source: Tensor, target: Tensor, but_same: bool) -> bool:
+    """Return whether two tensors of one storage, both without gaps, share memory."""
+    (first, start, end), (second, begin, stop) = _span(source), _span(target)
+    if but_same and (start, end, first.strides) == (begin, stop, second.strides):
+        return False
+    return max(start, begin) < min(end, stop) and is_dense(first) and is_dense(second)
+
+
+def _span(tensor: Tensor) -> tuple[Layout, int, int]:
+    found, width = tensor._layout, tensor.dtype.itemsize
+    return found, found.offset * width, (found.offset + found.numel) * width

@@ -364,19 +364,13 @@ class Tensor(TensorKinds, TensorMethods):
 
     def _refresh_view(self) -> None:
         """Re-derive a view's gradient when its base was written in place since the view was made."""
-        if self._base is None:
-            return
-        base, state = self._base, self._base_state
-        if base._storage.version == state[0] or not base.requires_grad:
+        base = self._base
+        if base is None or base._storage.version == self._base_state[0] or not base.requires_grad:
             return
         # A floor above this one: looked up when it is used.
-        from ..operations.in_place.writing import check_behind, view_gradient
+        from ..operations.in_place.writing import refresh_view
 
-        check_behind(state)
-        if base._grad_fn is state[1]:
-            return
-        view_gradient(self, base)
-        self._base_state = (base._storage.version, base._grad_fn, *state[2:])
+        refresh_view(self, base)
 
     def backward(
         self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
@@ -418,7 +412,10 @@ class Tensor(TensorKinds, TensorMethods):
             )
         if self._requires_grad and value.dtype.category < 2:
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
-        self._storage = value._storage
+        # The memory is the other tensor's, the count of writes stays this one's.
+        storage = DataStorage(value._storage)
+        storage.version = self._storage.version
+        self._storage = storage
         self._layout = value._layout
         self.dtype = value.dtype
         self.device = value.device

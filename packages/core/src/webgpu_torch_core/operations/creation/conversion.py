@@ -37,7 +37,7 @@ from ...tensors.memory_formats import (
     suggested_format,
 )
 from ...tensors.tensor import Tensor, check_supported, empty_tensor, storage_size
-from ..common import attach, kernel_cache, record_on
+from ..common import attach, check_apart, kernel_cache, needs_gradient, record_on
 from ..complex.interleaving import complex_alias, copy_real, part_alias, real_alias
 from ..elements import is_taken, taking
 from ..elementwise.call import default_float
@@ -302,7 +302,8 @@ def copy_(self: Tensor, other: Tensor, non_blocking: bool = False) -> Tensor:
     Raises:
         TypeError: what is given is neither a tensor nor a number.
     """
-    check_writable(self)
+    check_writable(self, needs_gradient(other))
+    check_apart(self, other, but_same=True)
     source = other
     if not isinstance(source, Tensor):
         if not (hasattr(source, "__float__") or isinstance(source, complex)):
@@ -327,7 +328,7 @@ def fill_(self: Tensor, value: Any) -> Tensor:
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"fill_ only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
     if isinstance(value, Tensor):
-        return copy_(self, value)
+        return copy_(self, value.clone() if value._storage.number == self._storage.number else value)
     target = without_repeats(self)
     check_writable(target)
     assign(target, filled(target._layout.shape, value, self.dtype, self.device), fresh=True)

@@ -478,9 +478,7 @@ def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] 
         return result
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
-    place = (out._layout.offset, out._layout.numel)
-    tensors = (each for each in operands if isinstance(each, Tensor))
-    check_apart(out, *(each for each in tensors if (each._layout.offset, each._layout.numel) != place))
+    check_apart(out, *operands, but_same=True)
     if recording.enabled and (out.requires_grad or result.requires_grad):
         raise RuntimeError(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."

@@ -41,21 +41,21 @@ def div(
 ) -> Tensor:
     """``input / other``; ``rounding_mode`` 'floor' or 'trunc' rounds the quotient."""
     if rounding_mode is None:
-        return finish_out(e.true_divide_(input, other), out)
+        return finish_out(e.true_divide_(input, other), out, (input, other))
     if rounding_mode == "floor":
-        return finish_out(e.divide_floor(input, other), out)
+        return finish_out(e.divide_floor(input, other), out, (input, other))
     if rounding_mode == "trunc":
         if (is_half(input) or is_half(other)) and isinstance(other, Tensor) and other.ndim:
             # The quotient rounds to its own type first, as PyTorch's does where the divisor is not one number.
-            return finish_out(e.true_divide_(input, other).trunc(), out)
-        return finish_out(e.divide_trunc(input, other), out)
+            return finish_out(e.true_divide_(input, other).trunc(), out, (input, other))
+        return finish_out(e.divide_trunc(input, other), out, (input, other))
     raise RuntimeError(f"div expected rounding_mode to be one of None, 'trunc', or 'floor' but found '{rounding_mode}'")
 
 
 @operation("elementwise")
 def true_divide(input: Tensor | Number, other: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
     """``input / other``."""
-    return finish_out(e.true_divide_(input, other), out)
+    return finish_out(e.true_divide_(input, other), out, (input, other))
 
 
 @operation("elementwise")
@@ -120,7 +120,7 @@ def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) 
             check_number(exponent, kind)
         simple = _SIMPLE_POWERS.get(float(exponent))
         if simple is not None and input.dtype.category == 2 and kind is input.dtype:
-            return finish_out(_simple_power(simple, input, exponent), out)
+            return finish_out(_simple_power(simple, input, exponent), out, (input,))
         if exponent == 0:
             shape, given = input._layout.shape, input.dtype
             ones = laid_out(filled(shape, 1, kind, input.device), result_layout((input,), shape))
@@ -128,7 +128,7 @@ def pow(input: Tensor, exponent: Tensor | Number, *, out: Tensor | None = None) 
                 # One whatever the input, NaN included.
                 ones = attach(ones, "PowBackward0", (input,), lambda grad: grad.new_zeros(shape, dtype=given))
             return finish_out(ones, out)
-    return finish_out(e.power_(input, exponent), out)
+    return finish_out(e.power_(input, exponent), out, (input, exponent))
 
 
 def _times_power_of_two(input: Tensor, other: Tensor) -> Tensor:
@@ -212,10 +212,10 @@ def clamp(
         raise NotImplementedError("clamp is not supported for complex types")
     _check_limits(input, min, max)
     if max is None:
-        return finish_out(e.clamp_low(input, min), out)
+        return finish_out(e.clamp_low(input, min), out, (input, min))
     if min is None:
-        return finish_out(e.clamp_high(input, max), out)
-    return finish_out(e.clamp_both(input, min, max), out)
+        return finish_out(e.clamp_high(input, max), out, (input, max))
+    return finish_out(e.clamp_both(input, min, max), out, (input, min, max))
 
 
 @operation("elementwise")
@@ -223,7 +223,7 @@ def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None)
     """``max(input, min)``."""
     require_tensor("clamp_min", "input", 1, input)
     _check_limits(input, min)
-    return finish_out(e.clamp_low(input, min), out)
+    return finish_out(e.clamp_low(input, min), out, (input, min))
 
 
 @operation("elementwise")
@@ -231,14 +231,14 @@ def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None)
     """``min(input, max)``."""
     require_tensor("clamp_max", "input", 1, input)
     _check_limits(input, max)
-    return finish_out(e.clamp_high(input, max), out)
+    return finish_out(e.clamp_high(input, max), out, (input, max))
 
 
 @operation("elementwise")
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     """The nearest integer (or multiple of ``10**-decimals``), ties to even."""
     if decimals == 0:
-        return finish_out(e.round_(input), out, exact=True)
+        return finish_out(e.round_(input), out, (input,), exact=True)
     return finish_out(e.round_decimals_(input, scale=10.0**decimals), out, exact=True)
 
 
@@ -301,7 +301,7 @@ def where(
         raise RuntimeError(
             f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_title(condition)}"
         )
-    return finish_out(_where(condition, input, other), out, exact=True)
+    return finish_out(_where(condition, input, other), out, (condition, input, other), exact=True)
 
 
 def _where(condition: Tensor, input: Any, other: Any) -> Tensor:
@@ -447,7 +447,7 @@ for _name in (
     setattr(Tensor, f"{_name}_", make_in_place(globals()[_name], f"{_name}_", globals()[_name]))
 
 
-_fill_where = make_in_place(masked_fill, "masked_fill_")
+_fill_where = make_in_place(masked_fill, "masked_fill_", apart=None)
 
 
 def _masked_fill_in_place(self: Tensor, mask: Tensor, value: Any) -> Tensor:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
 
 for _function in (addbmm, addmm, addmv, addr, baddbmm, tril, triu):
-    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_", _function))
+    setattr(Tensor, f"{_function.__name__}_", make_in_place(_function, f"{_function.__name__}_", _function, None))
 
 
 def _matrices_in_order(batches: Tensor) -> bool:

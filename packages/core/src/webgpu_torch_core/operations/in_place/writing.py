@@ -24,12 +24,13 @@ from ..movement.views import spread
 
 
 def make_in_place(
-    function: Callable[..., Any], name: str, first: Callable[..., object] | None = None, apart: bool = False
+    function: Callable[..., Any], name: str, first: Callable[..., object] | None = None, apart: bool | None = False
 ) -> Callable[..., Any]:
     """Return the in-place method of an operation.
 
     Elements that are shown twice are refused; ``first`` looks at the arguments, and refuses what is wrong with them, before.
-    ``apart``: and so are other tensors in the same memory, which would be read while it is written.
+    And so are other tensors that lie partly in the same memory, which would be read while it is written; with ``apart`` all that lie in
+    it, with None none.
     """
 
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -39,8 +40,8 @@ def make_in_place(
         check_leaf(self, tracked)
         if _shows_twice(self):
             _refuse_repeated(first, self, *args, **kwargs)
-        if apart:
-            check_apart(self, *args, *kwargs.values())
+        if apart is not None:
+            check_apart(self, *args, *kwargs.values(), but_same=not apart)
         result = function(snapshot(self) if tracked else self, *args, **kwargs)
         check_writable(self, tracked)
         if self.dtype.is_complex and result.dtype.is_floating_point:
@@ -80,8 +81,8 @@ def check_leaf(target: Tensor, tracked: bool = False) -> None:
     if recording.enabled:
         base = target._base
         if base is not None and (tracked or base.requires_grad or target.requires_grad):
-            if len(target._base_state) > 2:
-                raise RuntimeError(_forbidden_view(target))
+            if len(target._base_state) > 1:
+                raise RuntimeError(_forbidden_view(target, "is being modified"))
             # The base of a leaf may be a plain tensor: then the leaf is itself a view.
             if base._requires_grad or (target.requires_grad and base.is_leaf):
                 raise RuntimeError(
@@ -110,27 +111,31 @@ def check_inference(target: Tensor) -> None:
         )
 
 
-def _forbidden_view(target: Tensor) -> str:
-    """Return why a view of this origin may not be written into, in PyTorch's words."""
-    origin = target._base_state[2]
-    if origin in ("no_grad", "inference"):
-        mode, normal = (
-            ("no_grad mode", "with grad mode enabled") if origin == "no_grad" else ("inference mode", "in normal mode")
-        )
-        block = "no_grad" if origin == "no_grad" else "inference_mode"
+#: by what a view was made in what the message says of it, of the time of writing, and of the region
+_REGIONS = {
+    "no_grad": ("no_grad mode", "with grad mode enabled", "no_grad"),
+    "inference": ("inference mode", "in normal mode", "inference_mode"),
+}
+
+
+def _forbidden_view(view: Tensor, written: str) -> str:
+    """Return why a view of this origin may not be ``written``, which is what was done and to what, in PyTorch's words."""
+    origin = view._base_state[1]
+    if origin in _REGIONS:
+        mode, normal, block = _REGIONS[origin]
         return (
-            f"A view was created in {mode} and is being modified inplace {normal}. Given that this use case is ambiguous and "
+            f"A view was created in {mode} and {written} inplace {normal}. Given that this use case is ambiguous and "
             "error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both "
             f"inside the {block} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace "
             "to be tracked)."
         )
-    node = target._grad_fn
+    node = view._grad_fn
     name = "a function" if node is None else short_name(node.name())
-    number = target._base_state[3] if len(target._base_state) > 3 else target._output_number
-    start = f"Output {number} of {name} is a view and is being modified inplace. "
+    number = view._base_state[2] if len(view._base_state) > 2 else view._output_number
+    start = f"Output {number} of {name} is a view and {written} inplace. "
     if origin == "several":
         if node is None:
-            start = "A view was created in no_grad mode and is being modified inplace with grad mode enabled. "
+            start = f"A view was created in no_grad mode and {written} inplace with grad mode enabled. "
         return start + (
             "This view is the output of a function that returns multiple views. Such functions do not allow the output views "
             "to be modified inplace. You should replace the inplace operation by an out-of-place one."
@@ -142,22 +147,20 @@ def _forbidden_view(target: Tensor) -> str:
     )
 
 
-_WRITTEN_BEHIND = (
-    "A view was created in {} and its base or another view of its base has been modified inplace {}. Given that this use case is "
-    "ambiguous and error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both "
-    "inside the {} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace to be tracked)."
-)
-#: by what a view was made in what the message says of it, of the time of writing, and of the region
-_REGIONS = {
-    "no_grad": ("no_grad mode", "with grad mode enabled", "no_grad"),
-    "inference": ("inference mode", "in normal mode", "inference_mode"),
-}
+def refresh_view(view: Tensor, base: Tensor) -> None:
+    """Re-derive the gradient of a view whose base was written since the view was made.
 
-
-def check_behind(state: tuple[Any, ...]) -> None:
-    """Raise where a view is used that was made without recording and whose base was written since."""
-    if len(state) > 2 and state[2] in _REGIONS and recording.enabled:
-        raise RuntimeError(_WRITTEN_BEHIND.format(*_REGIONS[state[2]]))
+    Raises:
+        RuntimeError: the view is one whose base may not be written into where gradients are recorded.
+    """
+    origin = view._base_state[1:]
+    if origin and recording.enabled:
+        raise RuntimeError(_forbidden_view(view, "its base or another view of its base has been modified"))
+    before = None if view._grad_fn is None else (view._grad_fn, view._output_number)
+    view_gradient(view, base)
+    view._base_state = (base._storage.version, *origin)
+    if view._retains_grad and before is not None:
+        _retain_again(view, before)
 
 
 def rebase_gradient(target: Tensor, node: Node, number: int) -> None:
@@ -266,7 +269,7 @@ def assign(target: Tensor, source: Tensor, fresh: bool = False, made: bool = Fal
     before = target._gradient_edge() if tracked else None
     write(target, source.detach(), fresh, made)
     if tracked and target.dtype.category >= 2:
-        _track_write(target, source, None if fresh and source.requires_grad else before)
+        _track_write(target, source, None if fresh and source.requires_grad else before, fresh)
         if target._retains_grad and before is not None:
             _retain_again(target, before)
     return target
@@ -353,10 +356,11 @@ def write_kernel(
     )  # fmt: skip
 
 
-def _track_write(target: Tensor, source: Tensor, before: tuple[Node, int] | None = None) -> None:
+def _track_write(target: Tensor, source: Tensor, before: tuple[Node, int] | None = None, fresh: bool = True) -> None:
     """Give the target (and its base, where it is a view) the gradient of the write.
 
     ``before``: what made the elements that are gone, where ``source`` was not computed from them. Their gradient is zero.
+    ``fresh``: nobody else has the source's node.
     """
     edge = source._gradient_edge() if source.requires_grad else None
     base = target._base
@@ -368,7 +372,7 @@ def _track_write(target: Tensor, source: Tensor, before: tuple[Node, int] | None
             return part, None if before is None else grad.new_zeros(grad.shape)
 
         node = Node("CopyBackwards", (edge, before), overwritten)
-        if edge is not None and before is None and source.dtype is target.dtype:
+        if fresh and edge is not None and before is None and source.dtype is target.dtype:
             # The result's own node is the target's node: in-place forms show their operation's name.
             target._rebase_history(*edge)
         else:
@@ -393,7 +397,7 @@ def _track_write(target: Tensor, source: Tensor, before: tuple[Node, int] | None
     if base._retains_grad and base_edge is not None:
         _retain_again(base, base_edge)
     view_gradient(target, base)
-    target._base_state = (base._storage.version, base._grad_fn, *target._base_state[2:])
+    target._base_state = (base._storage.version, *target._base_state[1:])
 
 
 def converted(grad: Tensor, kind: dtype) -> Tensor:

@@ -23,6 +23,7 @@ from ...tensors.tensor import Tensor
 from ..common import attach_zeros, check_apart, dtype_title, needs_gradient, type_title
 from ..creation.factories import tensor
 from ..in_place.writing import (
+    assign,
     check_leaf,
     check_writable,
     make_in_place,
@@ -331,7 +332,7 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
     if all(each is None for each in indices):
         while value.ndim > view.ndim and value.shape[0] == 1:
             value = value.squeeze(0)
-        view.copy_(value)
+        view.copy_(value if value._layout.shape == view._layout.shape else value.expand(view._layout.shape))
         return
     # A single mask fills with any one number; elements that are picked are not converted.
     fills = _fills(entries, value)
@@ -360,6 +361,8 @@ def _is_index(entry: object) -> bool:
 def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool, fills: bool) -> None:
     plain, shown = view, without_repeats(view)
     check_writable(shown, needs_gradient(view, value))
+    if not fills:
+        check_apart(view, value, *indices)
     if shown is not view:
         warn_of_repeats("index_put_")
     view, together, first = _joint(view, indices)
@@ -393,7 +396,10 @@ def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool, fills
             view.copy_(attach_zeros(view.clone(), "IndexPutBackward0", (rows,)))
         return
     kind = "sum" if accumulate else None
-    view.copy_(write_slices(flat, first, position.reshape(-1), rows, kind, "index_put", report).reshape(shape))
+    written = write_slices(flat, first, position.reshape(-1), rows, kind, "index_put", report).reshape(shape)
+    if written._grad_fn is not None:
+        written._grad_fn.title = "IndexPutBackward0"
+    assign(view, written, fresh=True)
 
 
 @operation("scatter", namespace="method")
@@ -462,12 +468,13 @@ def _has_dimension(input: Tensor, dim: int, *_: object) -> None:
     wrap_dimension(dim, input.ndim)
 
 
-_fill_positions = make_in_place(index_fill, "index_fill_", apart=True)
+_fill_positions = make_in_place(index_fill, "index_fill_", apart=None)
 
 
 def index_fill_(self: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
     """In-place version of :func:`index_fill`; what an expanded tensor shows several times along a dimension is filled once."""
     check_leaf(self)
+    check_apart(self, index)
     shown = without_repeats(self)
     if shown is not self:
         index_fill(self.to("meta"), dim, index.to("meta"), value)
@@ -481,7 +488,9 @@ def index_fill_(self: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
 
 
 for _function in (scatter, scatter_add, scatter_reduce, index_add, masked_scatter):
-    _made = make_in_place(_function, f"{_function.__name__}_", _function, apart=_function is not masked_scatter)
+    _made = make_in_place(
+        _function, f"{_function.__name__}_", _function, apart=None if _function is masked_scatter else True
+    )
     setattr(Tensor, _made.__name__, _made)
 Tensor.index_copy_ = make_in_place(index_copy, "index_copy_", _has_dimension, apart=True)  # type: ignore[attr-defined]
 Tensor.index_fill_ = index_fill_  # type: ignore[attr-defined]

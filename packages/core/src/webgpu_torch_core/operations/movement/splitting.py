@@ -75,9 +75,9 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 def _several(views: list[Tensor]) -> tuple[Tensor, ...]:
     """Mark views that one function returns together: in-place writes into one could not give the others a gradient."""
     for number, each in enumerate(views):
-        # Views of what inference made have no history to keep apart.
-        if each._base is not None:
-            each._base_state = (*each._base_state[:2], "several", number)
+        # Views of what inference made have no history to keep apart; those made without recording are refused for that.
+        if each._base is not None and recording.enabled:
+            each._base_state = (each._base_state[0], "several", number)
     return tuple(views)
 
 

@@ -40,16 +40,17 @@ def make_view(input: Tensor, shape: Layout, title: str, backward: Callable[[Tens
     if input._storage.inference:
         # Neither gradients nor counts of writes are followed from it on.
         return result
-    if input.requires_grad or input._base is not None:
-        if needs_gradient(input):
-            attach(result, title, (input,), backward)
-        base = result._base = input._base if input._base is not None else input
-        result._base_state = (base._storage.version, base._grad_fn)
-        if not recording.enabled:
-            result._base_state += ("inference" if recording.inference else "no_grad",)
+    base, origin = input._base, ()
+    if base is None:
+        base = input
     else:
-        result._base = input
-        result._base_state = (input._storage.version, None)
+        origin = input._base_state[1:]
+    if needs_gradient(input):
+        attach(result, title, (input,), backward)
+    result._base = base
+    if not recording.enabled:
+        origin = ("inference" if recording.inference else "no_grad",)
+    result._base_state = (base._storage.version, *origin)
     return result
 
 

@@ -1,0 +1,63 @@
+"""Writes whose sources lie in the memory that is written: refused where PyTorch refuses them, else as if the sources were copies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import webgpu_torch as ours
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+#: of a namespace, what is written, and two sources that it broadcasts
+WRITES: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
+    "add_": lambda t, x, y, z: x.add_(y),
+    "sub_ twice": lambda t, x, y, z: x.sub_(y).sub_(z),
+    "div_": lambda t, x, y, z: x.div_(y),
+    "pow_": lambda t, x, y, z: x.pow_(y),
+    "addcmul_": lambda t, x, y, z: x.addcmul_(y, z),
+    "clamp_": lambda t, x, y, z: x.clamp_(y, z),
+    "lerp_": lambda t, x, y, z: x.lerp_(y, 0.5),
+    "lt_": lambda t, x, y, z: x.lt_(y),
+    "copy_": lambda t, x, y, z: x.copy_(y),
+    "fill_": lambda t, x, y, z: x.fill_(y.flatten()[0]),
+    "masked_fill_": lambda t, x, y, z: x.masked_fill_(x > 3, y.flatten()[0]),
+    "assigned": lambda t, x, y, z: x.__setitem__(slice(None), y) if y.shape == x.shape else None,
+    "at places": lambda t, x, y, z: x.__setitem__(t.arange(x.shape[0]), y),
+    "where": lambda t, x, y, z: t.where(y > 2, y, z.expand(x.shape), out=x) if y.shape == x.shape else None,
+    "mul": lambda t, x, y, z: t.mul(x, y, out=x),
+    "div": lambda t, x, y, z: t.div(x, y, rounding_mode="floor", out=x),
+    "round": lambda t, x, y, z: t.round(y, out=x) if y.shape == x.shape else None,
+}
+
+
+@st.composite
+def dense_view(draw: Any) -> tuple[int, tuple[int, ...], bool]:
+    """A first element, sizes [2, 3] or what broadcasts to them, and whether its dimensions are exchanged."""
+    shape = draw(st.sampled_from([(2, 3), (2, 3), (3,), (1, 3), (1,), ()]))
+    return draw(st.integers(0, 8)), shape, draw(st.booleans())
+
+
+def seen(memory: Any, place: tuple[int, tuple[int, ...], bool]) -> Any:
+    """Return the part of a row of numbers that a place describes."""
+    start, shape, exchanged = place
+    strides = {0: (), 1: (1,), 2: (1, shape[0] if shape else 1) if exchanged else (shape[-1] if shape else 1, 1)}
+    return memory.as_strided(shape, strides[len(shape)], start)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(WRITES)), st.integers(0, 8), st.booleans(), dense_view(), dense_view())
+def test_writes(name: str, start: int, exchanged: bool, first: tuple[Any, ...], second: tuple[Any, ...]) -> None:
+    def run(library: Any) -> tuple[Any, ...]:
+        memory = library.arange(1.0, 16.0)
+        target, (one, two) = seen(memory, (start, (2, 3), exchanged)), (seen(memory, each) for each in (first, second))
+        try:
+            WRITES[name](library, target, one, two)
+        except RuntimeError as error:
+            return str(error), memory.tolist()
+        return None, memory.tolist()
+
+    (wanted, expected), (message, found) = run(torch), run(ours)
+    assert message == wanted
+    torch.testing.assert_close(torch.tensor(found), torch.tensor(expected), equal_nan=True)
