@@ -59,9 +59,11 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
 }  # fmt: skip
 #: taken here and refused by PyTorch on the CPU, whose kernels lack a type that other devices have, or that nobody can mistake
 TAKEN = {
-    "cdist": ("float16", "bfloat16"), "multilabel_margin_loss": ("float16", "bfloat16"), "mm": ("complex64",),
-    "bmm": ("complex64",), "attention": ("int64",), "masked attention": ("int64",),
+    "cdist": ("float16", "bfloat16"), "multilabel_margin_loss": ("float16", "bfloat16"), "attention": ("int64",),
+    "masked attention": ("int64",),
 }  # fmt: skip
+#: refused here and taken by PyTorch where the processor multiplies 16-bit numbers, whose kernel converts a bias of another type
+REFUSED = ("conv1d", "conv_transpose1d")
 
 
 def _answer(library: Any, name: str, kinds: list[str]) -> Any:
@@ -82,7 +84,10 @@ def _check(name: str, kinds: list[str]) -> None:
     wanted, found = _answer(torch, name, kinds), _answer(ours, name, kinds)
     case = f"{name} of {kinds}: {found!r} instead of {wanted!r}"
     if isinstance(wanted, str):
-        assert found == wanted, case
+        by_processor = (
+            name in REFUSED and kinds[0] == kinds[1] and kinds[0] in ("float16", "bfloat16") and kinds[2] != kinds[0]
+        )
+        assert found == wanted or (by_processor and isinstance(found, RuntimeError)), case
     elif isinstance(found, str):
         assert any(kind in TAKEN.get(name, ()) for kind in kinds), case
     else:

@@ -75,7 +75,7 @@ def warn_of_transposition(ndim: int) -> None:
 
 def warn_of_arrays() -> None:
     """Say that a list of arrays is read number by number."""
-    warn(
+    warn_once(
         "Creating a tensor from a list of numpy.ndarrays is extremely slow. Please consider converting the list to a single "
         "numpy.ndarray with numpy.array() before converting to a tensor."
     )

@@ -8,17 +8,27 @@ from typing import Any
 
 from ..tensors.tensor import Tensor
 
-Title = str | Callable[[tuple[Any, ...], dict[str, Any]], str]
+#: what a function was called with, by position and by name
+Positional = tuple[Any, ...]
+Named = dict[str, Any]
+Title = str | Callable[[Positional, Named], str]
 
 
 def by_dimension(name: str, whole: int, along: int) -> Title:
     """Return a title that tells a reduction of everything from one along dimensions."""
 
-    def title(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+    def title(args: Positional, kwargs: Named) -> str:
         dim = args[1] if len(args) > 1 else kwargs.get("dim")
         return f"{name}Backward{whole if dim is None else along}"
 
     return title
+
+
+def retitled(result: Tensor, title: str) -> Tensor:
+    """Return a tensor of any shape that was made just now; its node, if it has one, goes by a name from now on."""
+    if result._grad_fn is not None:
+        result._grad_fn.title = title
+    return result
 
 
 def titled(title: Title) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

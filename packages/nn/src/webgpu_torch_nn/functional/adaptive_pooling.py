@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NoReturn
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
+from webgpu_torch_core.dispatch.titles import Named, Positional, titled
 from webgpu_torch_core.operations.common import attach, ordered_as, with_ordered_gradient
 from webgpu_torch_core.operations.spatial.resampling import Table, resampled
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, nothing, window_sum
@@ -117,12 +118,21 @@ def _averages(source: Tensor, output: tuple[int, ...]) -> Tensor:
     return resampled(source, tables, from_zero=True, ordered=(False, False))
 
 
+def _averages_title(spatial: int, args: Positional, kwargs: Named) -> str:
+    """Return the name of a node: PyTorch takes the mean of whole images."""
+    if spatial == 1:
+        return "SqueezeBackward1"
+    output = args[1] if len(args) > 1 else kwargs["output_size"]
+    whole = output == 1 if isinstance(output, int) else all(each == 1 for each in output)
+    return "MeanBackward1" if whole else f"AdaptiveAvgPool{spatial}DBackward0"
+
+
 def _make_adaptive_avg_pool(spatial: int):
     def adaptive_avg_poolNd(input: Tensor, output_size: OutputSize) -> Tensor:
         """Means of ``output_size`` even regions of [n, c, {places}] or without n; None keeps a size."""
         return _adaptive_average(input, output_size, spatial)
 
-    return adaptive_avg_poolNd
+    return titled(partial(_averages_title, spatial))(adaptive_avg_poolNd)
 
 
 adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d = per_rank(_make_adaptive_avg_pool)
@@ -187,6 +197,10 @@ def _adaptive_maximum(
     return (values, indices) if return_indices else values
 
 
+def _maxima_title(spatial: int) -> str:
+    return "SqueezeBackward1" if spatial == 1 else f"AdaptiveMaxPool{spatial}DBackward0"
+
+
 def _make_adaptive_max_pool(spatial: int):
     def adaptive_max_poolNd(
         input: Tensor, output_size: OutputSize, return_indices: bool = False
@@ -194,7 +208,7 @@ def _make_adaptive_max_pool(spatial: int):
         """Maxima of ``output_size`` even regions of [n, c, {places}] or without n; on request also their positions."""
         return _adaptive_maximum(input, output_size, return_indices, spatial)
 
-    return adaptive_max_poolNd
+    return titled(_maxima_title(spatial))(adaptive_max_poolNd)
 
 
 adaptive_max_pool1d, adaptive_max_pool2d, adaptive_max_pool3d = per_rank(_make_adaptive_max_pool)
@@ -207,7 +221,7 @@ def _make_adaptive_max_pool_with_indices(spatial: int):
         """:func:`adaptive_max_poolNd` with ``return_indices``."""
         return _adaptive_maximum(input, output_size, True, spatial)  # type: ignore[return-value]
 
-    return adaptive_max_poolNd_with_indices
+    return titled(_maxima_title(spatial))(adaptive_max_poolNd_with_indices)
 
 
 (adaptive_max_pool1d_with_indices, adaptive_max_pool2d_with_indices, adaptive_max_pool3d_with_indices) = per_rank(

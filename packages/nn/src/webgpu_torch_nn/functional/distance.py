@@ -8,6 +8,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import normalize as normalize
 from webgpu_torch_core.api.linalg import vector_norm
+from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.operations.spatial.sliding_windows import nothing
 
 from ._arguments import narrowed, wide
@@ -29,12 +30,14 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     return (first * second).sum(dim).to(kind)
 
 
+@titled("NormBackward1")
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """``|x1 - x2 + eps|_p`` over the last dimension."""
     dim = max(x1.ndim, x2.ndim) - 1 if max(x1.ndim, x2.ndim) else None
     return narrowed(vector_norm(wide(x1) - wide(x2) + eps, p, dim, keepdim), torch.result_type(x1, x2))
 
 
+@titled("PdistBackward0")
 def pdist(input: Tensor, p: float = 2) -> Tensor:
     """Distances ``|x_i - x_j|_p`` of all pairs i < j of the rows of [n, m], in row-major order of pairs."""
     if input.ndim != 2:

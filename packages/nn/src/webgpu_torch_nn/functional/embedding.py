@@ -5,6 +5,7 @@ from __future__ import annotations
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import embedding as _embedding
+from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.operations.value_checks import require_none
 from webgpu_torch_core.record.devices import on_host
 
@@ -118,6 +119,7 @@ def _require_bags(offsets: Tensor, length: int) -> None:
         require_none(wrong, message)
 
 
+@titled("EmbeddingBagBackward0")
 def embedding_bag(
     input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: float | None = None, norm_type: float = 2,
     scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False, per_sample_weights: Tensor | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.operations.common import attach, image_order, in_order, no_view
 from webgpu_torch_core.operations.in_place.writing import snapshot
@@ -38,6 +39,7 @@ def _block_window(
     return Window(taps, steps, pads, spreads, output)
 
 
+@titled("Im2ColBackward0")
 def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """Sliding blocks of [n, c, height, width] (or without n) as columns: [n, c * taps, blocks]."""
     # PyTorch looks at the channels before anything else.

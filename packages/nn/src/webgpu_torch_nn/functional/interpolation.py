@@ -14,6 +14,7 @@ from functools import lru_cache
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_real, is_whole
+from webgpu_torch_core.dispatch.titles import Named, Positional, titled
 from webgpu_torch_core.ir.scalar_math import round_to_float32
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.common import dtype_title
@@ -222,6 +223,18 @@ def _require_kind(input: Tensor, mode: str) -> None:
         )
 
 
+def _title(args: Positional, kwargs: Named) -> str:
+    """Return the name of a node: of the mode and the number of sizes."""
+    count = (args[0] if args else kwargs["input"]).ndim - 2
+    mode = args[3] if len(args) > 3 else kwargs.get("mode", "nearest")
+    antialias = args[6] if len(args) > 6 else kwargs.get("antialias", False)
+    if mode == "area":
+        return "SqueezeBackward1" if count == 1 else f"AdaptiveAvgPool{count}DBackward0"
+    kind = "NearestExact" if mode == "nearest-exact" else mode.capitalize()
+    return f"Upsample{kind}{count}D{'Aa' if antialias else ''}Backward0"
+
+
+@titled(_title)
 def interpolate(
     input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
     mode: str = "nearest", align_corners: bool | None = None, recompute_scale_factor: bool | None = None,

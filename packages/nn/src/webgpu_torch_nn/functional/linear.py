@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import linear as linear
+from webgpu_torch_core.operations.common import with_gradient_in
 
 from ._arguments import wide
 
@@ -24,7 +26,7 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         named = {"input1": input1, "input2": input2, "weight": weight} | ({} if bias is None else {"bias": bias})
         found = ", ".join(f"{name}: {each.dtype.word}" for name, each in named.items())
         raise RuntimeError(f"All tensors must have the same dtype, got {found}")
-    kind, weight = input1.dtype, wide(weight)
+    kind, weight = input1.dtype, wide(with_gradient_in(weight, torch.contiguous_format))
     flat1, flat2 = wide(input1).reshape(-1, in1_features), wide(input2).reshape(-1, in2_features)
     # [n, in1] · [in1, out · in2] gives W x1 for every output; the second contraction is with x2.
     rows = (flat1 @ weight.permute(1, 0, 2).reshape(in1_features, -1)).reshape(-1, out_features, in2_features)

@@ -10,14 +10,25 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import cross_entropy as _cross_entropy
 from webgpu_torch_core.api.functional import linear
 from webgpu_torch_core.api.functional import nll_loss as _nll_loss
-from webgpu_torch_core.dispatch.titles import titled
+from webgpu_torch_core.dispatch.titles import Named, Positional, titled
 from webgpu_torch_core.operations.indexing.index_checks import indicators
 from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import legacy_reduction, wide
 
 
-@titled("NllLossBackward0")
+def _title(args: Positional, kwargs: Named) -> str:
+    """Return the name of a node: PyTorch has one for images, and writes what is no choice of one class with others."""
+    input = args[0] if args else kwargs["input"]
+    target = args[1] if len(args) > 1 else kwargs["target"]
+    if target.is_floating_point():
+        return "DivBackward1"
+    if args[7:] or kwargs.get("label_smoothing"):
+        return "AddBackward0"
+    return "NllLoss2DBackward0" if input.ndim == 4 else "NllLossBackward0"
+
+
+@titled(_title)
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean",
@@ -27,7 +38,7 @@ def nll_loss(
     return _nll_loss(input, target, weight, ignore_index=ignore_index, reduction=reduction)
 
 
-@titled("NllLossBackward0")
+@titled(_title)
 def cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     ignore_index: int = -100, reduce: bool | None = None, reduction: str = "mean", label_smoothing: float = 0.0,

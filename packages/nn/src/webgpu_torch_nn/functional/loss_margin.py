@@ -7,6 +7,7 @@ from collections.abc import Callable
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import logsigmoid
+from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.operations.common import refuse_types, require_castable, require_same_types, type_title
 from webgpu_torch_core.tensors.type_aliases import Number
 
@@ -45,6 +46,7 @@ def hinge_embedding_loss(
     return reduced(far + near, reduction)
 
 
+@titled("SoftMarginLossBackward0")
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -101,6 +103,7 @@ def _require_labels(kernel: str, input: Tensor, target: Tensor) -> None:
         raise RuntimeError(f"expected scalar type Long but found {type_title(target)}")
 
 
+@titled("MultiMarginLossBackward0")
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -137,6 +140,7 @@ def multi_margin_loss(
     return reduced(loss.reshape(target.shape) if reduction == "none" and target.ndim == 0 else loss, reduction)
 
 
+@titled("MultilabelMarginLossBackward0")
 def multilabel_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:

@@ -9,6 +9,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import layer_norm as layer_norm
 from webgpu_torch_core.api.functional import normalize as normalize
 from webgpu_torch_core.api.functional import rms_norm as rms_norm
+from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import contiguous_layout
 from webgpu_torch_core.operations.common import image_order, in_order, require_parameter_types, with_ordered_gradient
 from webgpu_torch_core.operations.neural.layers import standardized
@@ -95,6 +96,7 @@ def _of_nothing(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> Te
 
 
 @remembered
+@titled("NativeBatchNormBackward0")
 def _in_training(
     input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, ...]:
@@ -123,6 +125,7 @@ def _in_training(
 
 
 @remembered
+@titled("NativeBatchNormBackward0")
 def _in_evaluation(
     input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
@@ -141,6 +144,7 @@ def _in_evaluation(
     return in_order(_scaled((source - center) * scale, weight, bias, spatial, input.dtype), _image_order(input))
 
 
+@titled("ViewBackward0")
 def instance_norm(
     input: Tensor, running_mean: Tensor | None = None, running_var: Tensor | None = None, weight: Tensor | None = None,
     bias: Tensor | None = None, use_input_stats: bool = True, momentum: float = 0.1, eps: float = 1e-5,
@@ -174,6 +178,7 @@ def instance_norm(
 
 
 @remembered
+@titled("NativeGroupNormBackward0")
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:

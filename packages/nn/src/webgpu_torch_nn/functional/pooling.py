@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
+from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.operations.common import dtype_title, in_order, ordered_as, with_ordered_gradient
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.operations.spatial.sliding_windows import (
@@ -154,6 +155,7 @@ def _avg_pool(
     return ordered_as(_average(with_ordered_gradient(source), window, count_include_pad, divisor_override), source)
 
 
+@titled("SqueezeBackward1")
 def avg_pool1d(
     input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
@@ -171,7 +173,7 @@ def _make_avg_pool(spatial: int):
         result = _avg_pool(input, spatial, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
         return into(result, out, True)
 
-    return avg_poolNd
+    return titled(f"AvgPool{spatial}DBackward0")(avg_poolNd)
 
 
 _, avg_pool2d, avg_pool3d = per_rank(_make_avg_pool)
@@ -238,6 +240,10 @@ def _maxima(source: Tensor, window: Window, alone: bool, return_indices: bool) -
     return values, indices.squeeze(0) if alone else indices
 
 
+def _maxima_title(spatial: int) -> str:
+    return "SqueezeBackward1" if spatial == 1 else f"MaxPool{spatial}DWithIndicesBackward0"
+
+
 def _make_max_pool(spatial: int):
     def max_poolNd(
         input: Tensor, kernel_size: Sizes, stride: Sizes | None = None, padding: Sizes = 0, dilation: Sizes = 1,
@@ -246,7 +252,7 @@ def _make_max_pool(spatial: int):
         """Maxima of sliding windows over [n, c, {places}]; on request also their flat positions in {places}."""
         return _max_pool(input, spatial, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
-    return max_poolNd
+    return titled(_maxima_title(spatial))(max_poolNd)
 
 
 max_pool1d, max_pool2d, max_pool3d = per_rank(_make_max_pool)
@@ -260,7 +266,7 @@ def _make_max_pool_with_indices(spatial: int):
         """:func:`max_poolNd` with ``return_indices``."""
         return _max_pool(input, spatial, kernel_size, stride, padding, dilation, ceil_mode, True)  # type: ignore[return-value]
 
-    return max_poolNd_with_indices
+    return titled(_maxima_title(spatial))(max_poolNd_with_indices)
 
 
 max_pool1d_with_indices, max_pool2d_with_indices, max_pool3d_with_indices = per_rank(_make_max_pool_with_indices)

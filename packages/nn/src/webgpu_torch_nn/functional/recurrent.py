@@ -184,9 +184,9 @@ def _scan(
     return hidden, cell, trace
 
 
-def _recorded(mode: str, steps: _Steps, reverse: bool, *tensors: Any) -> tuple[Tensor, ...]:
+def _recorded(mode: str, steps: _Steps, reverse: bool, *tensors: Maybe) -> tuple[Tensor, ...]:
     """Return what :class:`_Layer` does, its steps recorded one by one."""
-    last, last_cell, trace = _scan(mode, steps, reverse, *tensors)
+    last, last_cell, trace = _scan(mode, steps, reverse, *tensors)  # type: ignore[arg-type]
     results = (steps.joined(trace.outputs[::-1] if reverse else trace.outputs), last)
     return results if last_cell is None else (*results, last_cell)
 

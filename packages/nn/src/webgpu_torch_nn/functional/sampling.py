@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.dispatch.titles import Named, Positional, titled
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.common import require_same_types, with_gradient_in
 from webgpu_torch_core.operations.elementwise.rounding import lost_position_
@@ -159,6 +160,11 @@ def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> No
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
 
 
+def _title(args: Positional, kwargs: Named) -> str:
+    return f"GridSampler{(args[0] if args else kwargs['input']).ndim - 2}DBackward0"
+
+
+@titled(_title)
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
@@ -188,6 +194,7 @@ def grid_sample(
     return result + grid.sum() * 0 if mode == "nearest" and grid.requires_grad else result
 
 
+@titled("AffineGridGeneratorBackward0")
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """The grid [n, h, w, 2] (or [n, d, h, w, 3]) for :func:`grid_sample` of affine maps ``theta`` [n, 2, 3] (or [n, 3, 4]).
 

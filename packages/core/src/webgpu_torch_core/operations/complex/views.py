@@ -165,7 +165,7 @@ def _into(result: Tensor, out: Tensor | None) -> Tensor:
     return finish_out(result, out)
 
 
-@operation("elementwise", method=False)
+@operation("elementwise", method=False, title="PolarBackward0")
 def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``abs * (cos(angle) + i * sin(angle))``.
 
@@ -279,7 +279,7 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     return finish_out(angle_of(input), out)
 
 
-@operation("elementwise")
+@operation("elementwise", title="SgnBackward0")
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input / |input|``, 0 at 0; the sign of real numbers."""
     if not input.dtype.is_complex:

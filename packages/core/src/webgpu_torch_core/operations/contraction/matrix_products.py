@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import retitled
 from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int64
@@ -24,6 +25,7 @@ from ..common import (
     refuse_types,
     require_same_types,
     require_tensor,
+    type_title,
 )
 from ..creation.factories import filled
 from ..elementwise.call import finish_out
@@ -106,13 +108,19 @@ def _product(left: Tensor, right: Tensor, title: str, wide: bool = False) -> Ten
         saved_right = right._save() if left.requires_grad else None
         shapes = left._layout.shape, right._layout.shape
 
+        by_columns = _by_columns(left._layout), _by_columns(right._layout)
+
         def run_backward(grad: Tensor) -> Any:
             grad = grad.to(kind)
             left_part = right_part = None
             if saved_right is not None:
-                left_part = _summed(grad, saved_right.unpack().transpose(-1, -2), title, shapes[0])
+                other = saved_right.unpack()
+                if by_columns[0] and other.ndim == 2:
+                    left_part = _product(other, grad.transpose(0, 1), title).transpose(0, 1)
+                else:
+                    left_part = _summed(grad, other.transpose(-1, -2), title, shapes[0])
             if saved_left is not None:
-                right_part = _right_gradient(saved_left.unpack(), shapes[1], grad, title)
+                right_part = _right_gradient(saved_left.unpack(), shapes[1], grad, title, by_columns[1])
             return left_part, right_part
 
         attach(result, title, (left, right), run_backward)
@@ -127,10 +135,18 @@ def _summed(left: Tensor, right: Tensor, title: str, shape: tuple[int, ...]) -> 
     return sum_to_size(_product(left, right, title, wide=True), shape).to(left.dtype)
 
 
-def _right_gradient(a: Tensor, shape: tuple[int, ...], grad: Tensor, title: str) -> Tensor:
-    if len(shape) == 2 and a.ndim > 2:
+def _by_columns(matrix: Layout) -> bool:
+    """Return whether what is multiplied is one matrix that lies in memory column by column: as PyTorch's, its gradient does then."""
+    return matrix.ndim == 2 and matrix.strides == (1, matrix.shape[0])
+
+
+def _right_gradient(a: Tensor, shape: tuple[int, ...], grad: Tensor, title: str, by_columns: bool) -> Tensor:
+    if len(shape) == 2:
         # The batch of a shared right operand is part of the summed dimension: one large product instead of many summed.
-        return _product(a.flatten(0, -2).transpose(0, 1), grad.flatten(0, -2), title)
+        rows, seeds = (each.flatten(0, -2) if each.ndim > 2 else each for each in (a, grad))
+        if by_columns:
+            return _product(seeds.transpose(0, 1), rows, title).transpose(0, 1)
+        return _product(rows.transpose(0, 1), seeds, title)
     return _summed(a.transpose(-1, -2), grad, title, shape)
 
 
@@ -141,6 +157,25 @@ def _shape_error(left: Tensor, right: Tensor) -> RuntimeError:
     return RuntimeError(
         f"mat1 and mat2 shapes cannot be multiplied ({rows[0]}x{rows[1]} and {columns[0]}x{columns[1]})"
     )
+
+
+def _of_folded(first: int, second: int) -> str:
+    """Return the name of the node of a product of more than matrices, given how many dimensions its factors have."""
+    return "SqueezeBackward4" if (first, second) == (1, 2) else "UnsafeViewBackward0"
+
+
+def _product_title(input: Tensor, other: Tensor) -> str:
+    """Return the name of the node of a product, by what PyTorch makes it of."""
+    if max(input.ndim, other.ndim) < 3 and (input.ndim, other.ndim) != (1, 2):
+        return {1: "DotBackward0", 2: "MvBackward0"}[input.ndim] if other.ndim == 1 else "MmBackward0"
+    return (
+        "CloneBackward0" if _is_shared(input, other) and needs_gradient(input) else _of_folded(input.ndim, other.ndim)
+    )
+
+
+def _is_shared(input: Tensor, other: Tensor) -> bool:
+    """Return whether one matrix is multiplied with each of a batch."""
+    return input.ndim == 2 < other.ndim or (input.ndim == other.ndim == 3 and input.shape[0] == 1 != other.shape[0])
 
 
 @operation("contraction", aliases=("linalg_matmul",))
@@ -157,10 +192,11 @@ def matmul(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor
     # Sizes are looked at first.
     if input.dtype is bool_ and ((input.numel() and other.numel()) or input.ndim == other.ndim == 1):
         refuse_types("dot" if input.ndim == other.ndim == 1 else "addmm_impl_cpu_", input, 0)
-    shared = input.ndim == 2 < other.ndim or (input.ndim == other.ndim == 3 and input.shape[0] == 1 != other.shape[0])
-    if shared and needs_gradient(input) and (1 in result.shape[-2:] or not result.numel()):
+    if _is_shared(input, other) and needs_gradient(input) and (1 in result.shape[-2:] or not result.numel()):
         # PyTorch folds the batch into columns: a view of the transposed product, not copied where it is row-major.
         result = no_view(result.transpose(-2, -1)).transpose(-2, -1)
+    else:
+        retitled(result, _product_title(input, other))
     return finish_out(result, out, exact=True)
 
 
@@ -191,6 +227,12 @@ def matrix_product(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
             left = left.to(right.dtype)
         elif left.dtype is bool_:
             refuse_types("bmm", left, 0)
+    if left.dtype is not right.dtype and other.ndim == 1:
+        one, two = type_title(input), type_title(other)
+        if input.ndim == 1:
+            raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {one} and {two}")
+        raise RuntimeError(f"addmv input tensors must have the same dtype, but got {two}, {one}, and {two}")
+    require_factors(left, right)
     if right.ndim == 2 and left.ndim > 2:
         # A shared right operand: fold the batch into the rows.
         folded = (
@@ -249,7 +291,7 @@ def bmm(input: Tensor, mat2: Tensor, out_dtype: dtype | None = None, *, out: Ten
     _check_bmm(input, mat2)
     if out_dtype is not None:
         input, mat2 = input.to(out_dtype), mat2.to(out_dtype)
-    return matmul(input, mat2, out=out)
+    return retitled(matmul(input, mat2, out=out), "BmmBackward0")
 
 
 def _check_bmm(input: Tensor, mat2: Tensor) -> None:
@@ -398,10 +440,19 @@ def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, ou
 @operation("contraction", namespace="functional", method=False)
 @remembered
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
-    """``input @ weight.T + bias``; input [..., in], weight [out, in], bias [out]."""
+    """``input @ weight.T + bias``; input [..., in], weight [out, in], bias [out].
+
+    Raises:
+        RuntimeError: operands of several element types, or sizes that do not fit.
+    """
     if bias is None:
         return matmul(input, weight.t(), out=out)
+    folds = input.ndim < 3 or input._layout.is_contiguous
+    if input.dtype is not weight.dtype and folds:
+        found = f"{type_title(input)} and {type_title(weight)}"
+        raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {found}")
     result = (matrix_product(input, weight.t(), wide=True) + bias).to(input.dtype)
+    retitled(result, "AddmmBackward0" if input.ndim == 2 else "ViewBackward0" if folds else "AddBackward0")
     return finish_out(result, out, exact=True)
 
 

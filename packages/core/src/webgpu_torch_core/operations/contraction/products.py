@@ -94,7 +94,7 @@ def addr(
     return into(product + (input if beta == 1 else input * beta), out)
 
 
-@operation("contraction")
+@operation("contraction", title="VdotBackward0")
 def vdot(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The dot product of two vectors, the first one conjugated."""
     return into(dot(input.conj() if input.dtype.is_complex else input, other), out, True)
@@ -173,7 +173,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
     return into((left @ right).view(shape), out, True)
 
 
-@operation("composite")
+@operation("composite", title="UnsafeViewBackward0")
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product: ``out[i * n + k, j * m + l] = input[i, j] * other[k, l]``, for any number of dimensions."""
     depth = max(input.ndim, other.ndim)
@@ -217,7 +217,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     return matrix.movedim((-2, -1), (first, second))
 
 
-@operation("composite", namespace="linalg", method=False)
+@operation("composite", namespace="linalg", method=False, title="LinalgCrossBackward0")
 def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The vector product of vectors of three elements along a dimension.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...tensors.tensor import Tensor
-from ..common import with_ordered_gradient
+from ..common import image_order, with_gradient_in, with_ordered_gradient
 from .convolution import Window, finished, input_gradient, per_dimension, require_kinds
 
 
@@ -64,7 +64,7 @@ def _transposed(
     require_kinds(input, weight, bias)
     window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
     shape = (input.shape[0], weight.shape[1] * groups, *sizes)
-    one, other = (with_ordered_gradient(each, input, weight) for each in (input, weight))
+    one, other = with_ordered_gradient(input, input, weight), with_gradient_in(weight, image_order(input, weight))
     return finished(input_gradient(one, other, window, shape, wide=bias is not None), input, weight, bias)
 
 

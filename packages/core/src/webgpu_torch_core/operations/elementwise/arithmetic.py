@@ -82,7 +82,7 @@ def true_divide_(input, other):
 
 @elementwise(
     method=False, namespace="internal", takes_numbers=True, wide_second=True, refuses=no_booleans("div_floor_cpu"),
-    divides=True,
+    divides=True, title="DivBackward2",
 )  # fmt: skip
 def divide_floor(input, other):
     """``floor(input / other)``."""
@@ -91,7 +91,7 @@ def divide_floor(input, other):
 
 @elementwise(
     method=False, namespace="internal", takes_numbers=True, wide_second=True, refuses=no_booleans("div_trunc_cpu"),
-    divides=True,
+    divides=True, title="DivBackward2",
 )  # fmt: skip
 def divide_trunc(input, other):
     """``trunc(input / other)``."""
@@ -109,7 +109,11 @@ floor_divide.operation.refused = dict.fromkeys(
 )
 
 
-@elementwise(rounds_numbers=True, refuses=no_booleans("remainder_cpu"), divides=True)
+def _remainder_title(operands: tuple[object, ...]) -> str:
+    return f"RemainderBackward{int(isinstance(operands[1], Tensor))}"
+
+
+@elementwise(rounds_numbers=True, refuses=no_booleans("remainder_cpu"), divides=True, title=_remainder_title)
 def remainder(input, other):
     """The remainder of division with the sign of ``other``."""
     return _remainder(input, other)

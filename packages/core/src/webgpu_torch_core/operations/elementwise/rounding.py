@@ -21,6 +21,7 @@ from ...ir.scalar import lgamma as _lgamma
 from ...ir.scalar import next_after as _next_after
 from ...ir.scalar import sign as _sign
 from ...ir.scalar import sin as _sin
+from ...tensors.tensor import Tensor
 from .call import elementwise
 from .operand_kinds import is_integer as _is_integer
 from .refusals import floats_only, no_booleans
@@ -96,7 +97,11 @@ def signbit(input):
     return less(input, 0) if _is_integer(input) else sign_bit(input)
 
 
-@elementwise(promotion="float", tensors=1)
+def _copysign_title(operands: tuple[object, ...]) -> str:
+    return f"CopysignBackward{int(not isinstance(operands[1], Tensor))}"
+
+
+@elementwise(promotion="float", tensors=1, title=_copysign_title)
 def copysign(input, other):
     """The magnitude of input with the sign of other."""
     return _copysign(input, other)

@@ -409,7 +409,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: T
     return into(_index_write(input, dim, index, source, None, "index_copy"), out, True)
 
 
-@operation("scatter")
+@operation("scatter", title="IndexFillBackward0")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
     """``input`` with one number written at the positions a 1-d index lists.
 

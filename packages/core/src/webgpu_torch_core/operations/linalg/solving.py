@@ -124,7 +124,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     return into(make("linalg_solve_ex", result=result, info=info), out)
 
 
-@operation("composite", namespace="linalg", method=False)
+@operation("composite", namespace="linalg", method=False, title="LinalgSolveExBackward0")
 def solve(A: Tensor, B: Tensor, *, left: bool = True, out: Tensor | None = None) -> Tensor:
     """The solution of ``A X = B`` (or ``X A = B``) of square matrices.
 

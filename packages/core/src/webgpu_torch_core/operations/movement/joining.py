@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import Named, Positional
 from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int32, promote_types
@@ -446,7 +447,11 @@ def padded(input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], order
     return attach(result, "ConstantPadNdBackward0", (input,), lambda grad: padded(grad, back, original, ordered))
 
 
-@operation("composite")
+def _diagonal_title(args: Positional, kwargs: Named) -> str:
+    return "DiagEmbedBackward0" if (args[0] if args else kwargs["input"]).ndim == 1 else "DiagonalBackward0_copy"
+
+
+@operation("composite", title=_diagonal_title)
 def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if input.ndim not in (1, 2):

@@ -100,7 +100,7 @@ def flipud(input: Tensor) -> Tensor:
     return flip(input, (0,))
 
 
-@operation("composite")
+@operation("composite", title="Rot90Backward0")
 def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """A plane of two dimensions turned ``k`` times by 90 degrees, from the first towards the second.
 
@@ -288,7 +288,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     return input.index_select(0, rows.reshape(-1)).reshape(rows._layout.shape)
 
 
-@operation("composite", method=False)
+@operation("composite", method=False, title="BlockDiagBackward0")
 def block_diag(*tensors: Any) -> Tensor:
     """Matrices along the diagonal of a larger one; scalars and vectors count as [1, 1] and [1, n]."""
     blocks = listed(tensors)

@@ -145,7 +145,7 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
     raise RuntimeError("approximate argument must be either none or tanh.")
 
 
-@operation("composite", namespace="functional", method=False)
+@operation("composite", namespace="functional", method=False, title="NativeLayerNormBackward0")
 @remembered
 def layer_norm(
     input: Tensor,

@@ -419,7 +419,7 @@ def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, o
     return _into(_with_positions(input, dim, keepdim, kind, title), out, True)
 
 
-@operation("composite")
+@operation("composite", title="AminmaxBackward0")
 def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out: Any = None) -> Any:
     """Minimum and maximum over a dimension (all by default)."""
     if dim is not None:

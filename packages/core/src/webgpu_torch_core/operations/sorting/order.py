@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import Named, Positional
 from ...ir import expression as ir
 from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64
 from ...ir.kernels import Operand, Output, Scan, Sort
@@ -255,7 +256,11 @@ def _decayed_sum(values: Tensor, steps: Tensor, axis: int, from_end: bool) -> Te
     return values
 
 
-@operation("sort")
+def _sort_title(args: Positional, kwargs: Named) -> str:
+    return f"SortBackward{int('stable' in kwargs)}"
+
+
+@operation("sort", title=_sort_title)
 @remembered
 def sort(
     input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = False, *, out: Any = None
