@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 import torch
 import webgpu_torch_core as core
-from webgpu_torch_backend_cpu import random
+from webgpu_torch_backend_cpu import random, uniform_numbers
 from webgpu_torch_backend_cpu.normal_numbers import normal_singles
 from webgpu_torch_core.random_streams.box_muller import normal_float32
 from webgpu_torch_core.random_streams.streams import MersenneTwister
 from webgpu_torch_core.record.devices import engine_for
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
-SIZES = (5, 17, 1000, 8193, 60_003)
+SIZES = (5, 17, 1000, 24_577, 60_003)
 FILLS = {
     "uniform": lambda x: x.uniform_(-3, 2), "normal": lambda x: x.normal_(1, 0.3), "bernoulli": lambda x: x.bernoulli_(0.3),
     "exponential": lambda x: x.exponential_(1.7), "plain uniform": lambda x: x.uniform_(), "plain normal": lambda x: x.normal_(),
@@ -43,6 +43,7 @@ def test_fills(name, count):
 def test_runs_of_several_pieces(monkeypatch):
     monkeypatch.setattr(random, "PIECE", 1 << 12)
     monkeypatch.setattr(random, "RUN", 1 << 11)
+    monkeypatch.setattr(uniform_numbers, "BULK", 1 << 13)
     for count in (8191, 8192, 8193, 20_001):
         for name in FILLS:
             check_equal(lambda library, name=name, count=count: FILLS[name](library.empty(count)), count)

@@ -17,7 +17,7 @@ Array = Any
 CHUNK = 1 << 15
 
 #: words from which on moving the state to NumPy and back costs less than it saves
-BULK = 1 << 13
+BULK = 3 << 13
 #: NumPy's generators that nobody uses now
 _idle: list[np.random.Generator] = []
 
