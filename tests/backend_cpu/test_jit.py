@@ -420,7 +420,10 @@ def test_the_quicker_of_both_keeps_a_kernel(numpys, natives):
         patch.setattr(adaptive.time, "perf_counter", lambda: clock[0])
         for _ in numpys:
             found([], [], [])
-        found.native = lasting("native", natives)
+        # As long as nothing is decided, nothing but the kernel itself may be called.
+        assert found.settled is None
+        found.limit, found.native = None, lasting("native", natives)
+        assert found.settled is None
         for _ in natives:
             found([], [], [])
     # The clock's own rounding may decide between equals.
@@ -432,6 +435,7 @@ def test_the_quicker_of_both_keeps_a_kernel(numpys, natives):
     further = len(natives) - adaptive.TRIALS
     assert calls == tried + ["native" if found.native else "numpy"] * further
     assert not (slow and found.native) and not (quick and found.native is None)
+    assert found.settled is (found.native or found.numpy)
 
 
 def test_rare_and_small_kernels_are_not_compiled(monkeypatch):

@@ -117,6 +117,8 @@ class Adaptive:
         self.limit: float | None = LOOKED_FOR_AFTER
         #: the least that NumPy and machine code took for it, and how often the latter is still to be tried
         self.numpys, self.natives, self.trials = math.inf, math.inf, TRIALS
+        #: what runs it from now on, None as long as that may change
+        self.settled: Runs | None = None
         if waits:
             self.limit, self.trials = None, 0
             self.advance(True)
@@ -153,7 +155,10 @@ class Adaptive:
         native(operands, outputs, parameters)
         self.natives = min(self.natives, time.perf_counter() - start)
         self.trials -= 1
-        if self.trials == 0 and self.natives > self.numpys:
+        slower = self.natives > self.numpys
+        if self.trials == 0:
+            self.settled = self.numpy if slower else native
+        if self.trials == 0 and slower:
             self.limit = self.native = None
             counts.native -= 1
             counts.slower += 1
@@ -164,19 +169,12 @@ class Adaptive:
                 self.natives * 1e3,
             )
 
-    @property
-    def settled(self) -> Runs | None:
-        """What runs the kernel from now on, None as long as that may change."""
-        if self.native is not None:
-            return None if self.trials > 0 else self.native
-        return None if self.limit is not None else self.numpy
-
     def advance(self, compiles: bool) -> None:
         """Take machine code if there is some, or if it is to be made."""
         try:
             self.native = native(self.kernel, compiles)
         except Unsupported as error:
-            self.limit = None
+            self.limit, self.settled = None, self.numpy
             counts.unsupported += 1
             logger.debug("%s stays with NumPy: %s", self.kernel.name, error)
 
