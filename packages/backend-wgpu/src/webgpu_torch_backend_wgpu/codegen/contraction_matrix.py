@@ -20,8 +20,8 @@ from ..facts import Facts
 from ..gpu.interface import MatrixUnit
 from ..program import Capabilities, Program
 from .contraction import VECTOR_BYTES, Frame, Side, halves_in_words
-from .contraction_cost import blocks_seconds
-from .contraction_tile import StagedBlock, Tile, Write, generate_tile, splits_of
+from .contraction_cost import blocks_seconds, splits_of
+from .contraction_tile import StagedBlock, Tile, Write, generate_tile
 from .ir import Array, Call, Index, Name, Node, Prefix, bitcast, choose, every, fixed, minimum, zero
 from .module import THREAD, split_index
 from .statements import Do

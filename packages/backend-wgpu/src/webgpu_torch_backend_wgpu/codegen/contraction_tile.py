@@ -9,19 +9,15 @@ blocks to fill a GPU, k is split over workgroups and a second pass adds their su
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache, lru_cache
+from collections.abc import Callable
 from typing import Protocol
 
 from webgpu_torch_core.ir.kernels import Contraction
-from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.ir.records import Record
 
-from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES
-from .contraction import Frame, Side
-from .contraction_cost import blocks_seconds, rows_reached, sides_computed
+from .contraction import Frame
 from .contraction_loader import Loader, is_packed
 from .contraction_parts import Parts
 from .ir import Call, Name, Node, fixed, minimum, u32, zero
@@ -82,128 +78,6 @@ class Tile(Record):
     def block(self) -> tuple[int, int, int, int, int]:
         """What a workgroup and each of its threads compute, however sums are split and blocks follow each other."""
         return self.m, self.n, self.k, self.rows, self.columns
-
-
-LARGE = Tile(128, 128, 8, 16, 8, stages=2, span=4, band=8)
-NARROW = Tile(128, 64, 16, 8, 8, pad=4)
-FLAT = Tile(64, 128, 16, 8, 8, pad=4)
-#: the same with two blocks in workgroup memory, where there is room
-FLAT_AHEAD = Tile(64, 128, 16, 8, 8, stages=2, span=4)
-EVEN = Tile(64, 64, 16, 8, 8, stages=2, span=4, band=8)
-EVEN_SHARED = Tile(64, 64, 16, 8, 8, stages=2, span=4, slices=2)
-# Heads of attention and channels of image networks are often multiples of 40 and 80 rather than of 64.
-EIGHTY = Tile(128, 80, 16, 8, 8, pad=4)
-FORTY = Tile(128, 40, 16, 8, 4, pad=4)
-SMALL = Tile(64, 64, 16, 4, 4)
-LOW = Tile(32, 64, 16, 4, 4, pad=4)
-LOW_SHARED = Tile(32, 64, 32, 8, 4, slices=4)
-THIN = Tile(64, 32, 16, 4, 4)
-TINY = Tile(32, 32, 16, 4, 4)
-
-#: the share of an adapter's operations per second that tiles reach with all units busy, how many steps of k pass before they
-#: do, and how many operations an element lasts that is computed, or read at a computed place
-_SHARES = {
-    LARGE: (0.77, 40, 105), NARROW: (0.63, 24, 105), FLAT: (0.65, 24, 140), FLAT_AHEAD: (0.72, 170, 135), EVEN: (0.58, 40, 140),
-    EVEN_SHARED: (0.47, 24, 140), EIGHTY: (0.58, 24, 105), FORTY: (0.46, 24, 105), SMALL: (0.45, 16, 35), LOW: (0.44, 16, 35),
-    LOW_SHARED: (0.33, 16, 35), THIN: (0.4, 16, 35), TINY: (0.24, 16, 35),
-}  # fmt: skip
-_BY_BLOCK = {(each.block, each.stages, each.slices): found for each, found in _SHARES.items()}
-#: the share of its rate that a unit reaches with one block, and where each thread has many sums that are not split or threads
-#: share these: if enough threads hide each other's waiting, with deep blocks read ahead, and if not; with more it reaches all
-_ALONE, _ALONE_WITH_MANY, _ALONE_AHEAD, _ALONE_WITH_FEW_THREADS = 0.6, 0.83, 0.95, 0.5
-#: threads that hide each other's waiting, and that a unit runs at once: of more than a multiple of these some wait for others
-_ENOUGH_THREADS = 128
-#: by which power of the share of a thread's sums that are computed the rate falls: what it reads is of use for fewer
-_FEWER = 0.25
-#: sums of a thread that are many, and of all threads of a unit at once
-_MANY_SUMS, _SUMS_OF_UNIT = 64, 1 << 15
-#: sums of a thread that are few, and the shares of their rate that such threads, and deep blocks read ahead, reach where no
-#: neighbours are read at once
-_FEW_SUMS, _ONE_BY_ONE, _AHEAD_ONE_BY_ONE = 16, 0.6, 0.75
-#: elements left out between rows of a block where neighbours along k go to different rows, and the share of shallow ones read ahead
-_PAD, _SHALLOW_ALONG_K = 4, 0.95
-#: in how many parts a sum may be split
-_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-#: columns of blocks from which on rows of blocks go in bands, so that the right operand's blocks stay in the cache
-_WIDE = 17
-#: least depth of a part of a split sum, and most bytes of the parts
-_LEAST_DEPTH = 128
-_MOST_SCRATCH = 1 << 26
-
-
-def tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
-    """Return the tiles, with the sum split or not, that an adapter has threads and workgroup memory for."""
-    n = number_of_elements(kernel.n)
-    if kernel.dtype.name != "float32" or capabilities.software:
-        # Small blocks compile faster than others; the host has tiles of its own for what takes long.
-        yield TINY
-        return
-    pads = [each for each in _pads(kernel) if each.replace(pad=_PAD).nbytes <= capabilities.workgroup_bytes]
-    for tile in _fitting(_SHARES, capabilities):
-        pad = _PAD if tile in pads else tile.pad
-        # What threads of a workgroup share by four, workgroups need not share.
-        for splits in splits_of(kernel, capabilities) if tile not in (LARGE, LOW_SHARED) else (1,):
-            banded = splits > 1 or -(-n // tile.n) >= _WIDE
-            yield _variant(tile, splits, 8 if banded else tile.band, pad)
-
-
-@lru_cache(256)
-def _pads(kernel: Contraction) -> tuple[Tile, ...]:
-    """Return the tiles whose blocks are padded: where both sides lie along k, or elements are read one by one."""
-    sides = [each for each in (Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")) if each.strided]
-    if any(each.lanes == 1 for each in sides):
-        return LARGE, FLAT_AHEAD, EVEN
-    return (FLAT_AHEAD, EVEN) if [each.axis for each in sides] == ["k", "k"] else ()
-
-
-def _fitting(tiles: Iterable[Tile], capabilities: Capabilities) -> list[Tile]:
-    """Return the tiles that an adapter has threads and workgroup memory for."""
-    return [
-        each
-        for each in tiles
-        if each.threads <= capabilities.invocations and each.nbytes <= capabilities.workgroup_bytes
-    ]
-
-
-def splits_of(kernel: Contraction, capabilities: Capabilities) -> list[int]:
-    """Return in how many parts a sum may be split: they are deep enough, and there is room for what they leave."""
-    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    room = min(_MOST_SCRATCH, capabilities.binding_bytes) // max(4 * m * n * batch, 1)
-    most = max(1, min(k // _LEAST_DEPTH, room))
-    return [each for each in _SPLITS if each <= most]
-
-
-@cache
-def _variant(tile: Tile, splits: int, band: int, pad: int) -> Tile:
-    return tile.replace(splits=splits, band=band, pad=pad)
-
-
-def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
-    """Return an estimate of the time that a tile takes for a contraction.
-
-    Blocks count whole, however little of them is inside the result, and units wait for the one with most blocks.
-    Blocks share a unit and hide each other's waiting, except one that is left over.
-    """
-    share, lead, computing = _BY_BLOCK[tile.block, tile.stages, tile.slices]
-    many = tile.slices > 1 or (tile.splits == 1 and tile.rows * tile.columns >= _MANY_SUMS)
-    together, is_ahead = max(_SUMS_OF_UNIT // (tile.m * tile.n), 1), tile.stages > 1 and tile.k > LARGE.k
-    computed, one_by_one = sides_computed(kernel)
-    if one_by_one and tile.rows * tile.columns <= _FEW_SUMS:
-        share *= _ONE_BY_ONE
-    elif one_by_one and is_ahead:
-        share *= _AHEAD_ONE_BY_ONE
-    elif tile.stages > 1 and tile.pad and not is_ahead:
-        share *= _SHALLOW_ALONG_K
-    m, n, sums = number_of_elements(kernel.m), number_of_elements(kernel.n), tile.m * tile.n
-    reached = rows_reached(m, tile.m, tile.rows) * rows_reached(n, tile.n, tile.columns)
-    work = 2 * reached / (share * (reached / sums) ** _FEWER)
-    work += (computed[0] * tile.m + computed[1] * tile.n) * computing
-    rate = facts.flops * 2 * sums / work
-    waiting = _ALONE_WITH_FEW_THREADS
-    if tile.threads >= _ENOUGH_THREADS:
-        waiting = _ALONE_AHEAD if is_ahead else _ALONE_WITH_MANY
-        waiting *= tile.threads / (-(-tile.threads // _ENOUGH_THREADS) * _ENOUGH_THREADS)
-    return blocks_seconds(kernel, tile, facts, rate, lead, waiting if many else _ALONE, together)
 
 
 #: writes what is done with neighbouring columns of the result: ``write(row, column, values)``

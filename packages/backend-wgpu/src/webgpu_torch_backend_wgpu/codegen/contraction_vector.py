@@ -47,7 +47,7 @@ _PLACE, _NUMBER = 80, 30
 def vector_seconds(kernel: Contraction, plan: None, facts: Facts) -> float:
     """Return an estimate of the time that a contraction with few rows takes: of reading, or of multiplying what was read."""
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    (left, right), _ = sides_computed(kernel)
+    (left, right), *_ = sides_computed(kernel)
     work = 2 * batch * m * n * k / _OPERATIONS + batch * k * (m * left + n * right) * _PLACE
     if packed_side(kernel, large_group(kernel)) is not None:
         work += batch * k * max(m, n) * _NUMBER

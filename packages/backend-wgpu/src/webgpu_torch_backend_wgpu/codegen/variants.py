@@ -29,13 +29,14 @@ from .attention_matrix_tile import attention_matrix_seconds, attention_matrix_ti
 from .attention_rows import few_rows, few_rows_seconds, generate_few_rows
 from .attention_tile import attention_seconds, attention_tiles
 from .contraction import Side
+from .contraction_cost import tile_seconds, tiles_of
 from .contraction_each import each_seconds, generate_each, has_few_channels
 from .contraction_host import generate_host, host_seconds, host_tiles_of
 from .contraction_matrix import generate_matrix, matrix_seconds, matrix_tiles_of
 from .contraction_packed import generate_packed, packed_seconds, packed_strips
 from .contraction_prepared import generate_prepared, prepared_seconds, rows_find_place
 from .contraction_sliding import generate_sliding, sliding, sliding_seconds
-from .contraction_tile import generate_tile, tile_seconds, tiles_of
+from .contraction_tile import generate_tile
 from .contraction_vector import SKINNY, generate_alone, generate_vector, sums_alone, vector_seconds
 from .module import WORKGROUP
 from .pointwise import generate_apart, generate_grouped, lanes_of, pays_apart, rounds_of
