@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import webgpu_torch as torch
 from webgpu_torch import nn
 from webgpu_torch.nn import functional as F
-from webgpu_torch_models import GPT2Config, GPT2LMHeadModel
+from webgpu_torch_models import GPT2Config, GPT2LMHeadModel, Qwen3Config, Qwen3ForCausalLM
+from webgpu_torch_models.linear import encode_linears
 
 CONFIG: dict[str, Any] = {"vocab_size": 50257, "n_layer": 2, "resid_pdrop": 0.0, "embd_pdrop": 0.1, "attn_pdrop": 0.0}
 
@@ -40,6 +43,29 @@ def gpt2_half(device: str) -> None:
         model = _gpt2(device).to(dtype).eval()
         with torch.no_grad():
             _compute(model(torch.zeros(2, 64, dtype=torch.int64, device=device)).logits)
+
+
+@cache
+def _packed() -> Any:
+    """Return a decoder with weights of four bits on the CPU, where they are encoded once for all adapters."""
+    config = Qwen3Config(
+        vocab_size=512, hidden_size=128, intermediate_size=17408, num_hidden_layers=1, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=64, max_position_embeddings=256,
+    )  # fmt: skip
+    with torch.device("meta"):
+        model = Qwen3ForCausalLM(config)
+    model = model.to(torch.float16).to_empty(device="cpu").eval()
+    for each in model.parameters():
+        nn.init.ones_(each)
+    encode_linears(model, dict(model.state_dict()), "int4", torch.device("cpu"), model.active_ties())
+    return model
+
+
+def packed_decoder(device: str) -> None:
+    """A prompt and tokens of a decoder with weights of four bits, rows of which are longer than workgroup memory takes."""
+    model = copy.deepcopy(_packed()).to(device)
+    with torch.no_grad():
+        model.generate(torch.zeros(1, 40, dtype=torch.int64, device=device), max_new_tokens=4, do_sample=False)
 
 
 def gpt2_train(device: str) -> None:
@@ -232,5 +258,5 @@ def pointwise(device: str) -> None:
 
 PROGRAMS: dict[str, Callable[[str], None]] = {
     each.__name__: each
-    for each in (gpt2_generate, gpt2_half, gpt2_train, unet, resnet, matrices, rows, orders, pointwise)
+    for each in (gpt2_generate, gpt2_half, packed_decoder, gpt2_train, unet, resnet, matrices, rows, orders, pointwise)
 }
