@@ -154,7 +154,7 @@ def _gather(source: Array, firsts: list[int], places: Array, weights: Array, fou
                 rows = select(taken >= 0, rows, np.zeros((), source.dtype))
             else:
                 rows = np.ndarray((*source.shape[1:], *taken.shape), source.dtype, memory, table.nbytes)
-                table.take(taken, axis=-1, mode="clip", out=rows)
+                table.take(taken, axis=-1, mode="wrap", out=rows)
             part = slice(start, start + step)
             np.einsum("...kp,kp->...p", rows, weights[:, image, part], out=found[..., image, part])
     give_registers(memory)

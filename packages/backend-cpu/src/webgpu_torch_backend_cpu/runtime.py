@@ -75,7 +75,7 @@ def _taken(source: Array, starts: Array, before: int, length: int, out: Array | 
         return None
     if out is not None and not out.flags.c_contiguous:
         out = None
-    return view.take(places, axis=before, out=out, mode="clip")
+    return view.take(places, axis=before, out=out, mode="wrap")
 
 
 def integer(kind: Any, value: float) -> Any:

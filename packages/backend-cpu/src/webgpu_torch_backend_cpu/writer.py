@@ -122,7 +122,7 @@ class Writer:
                 operand, offset, strides = node.payload
                 return self._load(operand, node.dtype, offset, strides, domain, block)
             if node.step == "load_at":
-                return f"{self.flat(node.payload)}.take({argument}, mode='clip')"
+                return f"{self.flat(node.payload)}.take({argument}, mode='wrap')"
             if node.step in ("load_rows", "gathered_rows"):
                 return self._rows(node, argument or "", domain, block)
             if node.step == "coordinate":
