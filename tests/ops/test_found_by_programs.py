@@ -233,6 +233,41 @@ FAMILIES: dict[str, Callable[[Any], Any]] = {
     "a sum of what was overwritten after ldexp": lambda t: _gradient(
         t, lambda x: (y := x * 1, z := t.ldexp(y, t.tensor(2.0)), y.zero_(), z)[-1], 1.0, 2.0
     ),
+    "arguments that nothing has": lambda t: (
+        [
+            _refusal(lambda: function(t.ones(2, 2), other=1))
+            for function in (
+                t.reshape,
+                t.permute,
+                t.flip,
+                t.Tensor.expand,
+                t.Tensor.reshape,
+                t.Tensor.uniform_,
+                t.Tensor.random_,
+                t.Tensor.repeat,
+            )
+        ]
+        + [
+            _refusal(lambda: make(2, dtpye=t.float64))
+            for make in (t.rand, t.randn, t.zeros, t.empty, t.randint, t.randperm)
+        ]
+        + [_refusal(lambda: make(2, size=(2,))) for make in (t.rand, t.randn, t.zeros)]
+        + [
+            t.rand(size=(0, 2)),
+            t.ones(2, 3).reshape(shape=(3, 2)),
+            t.ones(2, 3).permute(dims=(1, 0)),
+            t.ones(1, 3).expand(size=(2, 3)),
+        ]
+    ),
+    "pieces of nothing": lambda t: [
+        [tuple(piece.shape) for piece in t.zeros(shape).chunk(count, dim)]
+        for shape, dim in (((0,), 0), ((0, 3), 0), ((0, 3), 1), ((3, 0), -1))
+        for count in (1, 2, 5)
+    ],
+    "draws for no rows": lambda t: (
+        [tuple(t.multinomial(t.ones(0, 3), count, again).shape) for count in (1, 3) for again in (False, True)]
+        + [_refusal(lambda: t.multinomial(t.ones(rows, 3), 4)) for rows in (0, 2)]
+    ),
     "a row times a batch": lambda t: [
         t.matmul(t.ones(rows, 2, requires_grad=True), t.ones(3, 2, 2))._is_view() for rows in (1, 2)
     ],

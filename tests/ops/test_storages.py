@@ -184,3 +184,15 @@ def test_files(weights_only: bool) -> None:
         found[1][0] = 9
         assert found[0][0] == 9
         assert found[0] is found[4]
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_texts(size: int, device: str) -> None:
+    def texts(library: Any) -> list[str]:
+        made = [
+            library.ones(size, dtype=getattr(library, kind), device=device) for kind in ("float32", "int64", "bool")
+        ]
+        return [repr(each.untyped_storage()) for each in made] + [repr(each.storage()) for each in made]
+
+    assert texts(ours) == texts(torch)

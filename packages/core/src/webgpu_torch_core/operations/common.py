@@ -29,6 +29,8 @@ from ..tensors.storage import require_differentiable
 from ..tensors.tensor import MetaValue, Tensor, check_supported
 
 kernel_cache = lru_cache(maxsize=4096)
+#: what a function is given one by one, or together
+Values = tuple[Any, ...]
 #: the largest number of elements or bytes that there can be
 LARGEST_SIZE = 2**63 - 1
 
@@ -252,6 +254,22 @@ def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:
     if any(abs(each) > LARGEST_SIZE for each in found):
         raise TypeError(f"argument 'size' must be tuple of 64-bit ints, got {max(found, key=abs)}")
     return found
+
+
+def one_or_named(function: str, values: Values, named: dict[str, object], name: str) -> Values:
+    """Return sizes or dimensions that are given one by one, together, or together by name.
+
+    Raises:
+        TypeError: they are given in two ways, or something has another name.
+    """
+    if not named:
+        return values
+    for each in named:
+        if each != name:
+            raise TypeError(f"{function}() got an unexpected keyword argument '{each}'")
+    if values:
+        raise TypeError(f"{function}() got multiple values for argument '{name}'")
+    return (named[name],)
 
 
 def one_tuple_of_sizes(function: str, size: object, position: int) -> tuple[int, ...]:

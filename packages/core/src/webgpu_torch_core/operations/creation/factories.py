@@ -30,6 +30,7 @@ from ..common import (
     as_leaf,
     kernel_cache,
     laid_out,
+    one_or_named,
     one_tuple_of_sizes,
     record_on,
     require_layout,
@@ -267,13 +268,7 @@ def _constant(name: str, value: int, doc: str) -> Any:
         **named: Any,
     ) -> Tensor:
         require_layout(layout, pin_memory)
-        if "size" in named:
-            if size:
-                raise TypeError(f"{name}() got multiple values for argument 'size'")
-            size = (named.pop("size"),)
-        if named:
-            raise TypeError(f"{name}() got an unexpected keyword argument '{next(iter(named))}'")
-        shape = sizes_from(size)
+        shape = sizes_from(one_or_named(name, size, named, "size"))
         if any(each < 0 for each in shape):
             raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
         result = filled(shape, value, *asked(dtype, device, out, default_float[0]))

@@ -282,8 +282,8 @@ class TypedStorage:
         return self.clone()
 
     def __repr__(self) -> str:
-        rows = "" if self.device.type == "meta" else "\n ".join(str(each) for each in self.tolist())
-        return f" {rows}\n[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
+        rows = "..." if self.device.type == "meta" else " " + "\n ".join(str(each) for each in self.tolist())
+        return f"{rows}\n[torch.storage.TypedStorage(dtype={self.dtype}, device={self.device}) of size {self.size()}]"
 
     __str__ = __repr__
 

@@ -253,7 +253,8 @@ class UntypedStorage:
         return object.__sizeof__(self) + self.nbytes()
 
     def __repr__(self) -> str:
-        return f"[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
+        rows = "..." if self.device.type == "meta" else " " + "\n ".join(map(str, self.host_bytes()))
+        return f"{rows}\n[torch.storage.UntypedStorage(device={self.device}) of size {self.nbytes()}]"
 
 
 def untyped_storage(self: Tensor) -> UntypedStorage:

@@ -24,6 +24,7 @@ from ..common import (
     image_order,
     kernel_cache,
     no_view,
+    one_or_named,
     record,
     sizes_from,
     type_title,
@@ -253,7 +254,7 @@ def gather_shape_kernel(name: str, source: Layout, numel: int, kind: dtype, targ
 @operation("indexed")
 def flip(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """Dimensions reversed (a copy)."""
-    given = sizes_from((named["dims"],) if "dims" in named else dims)
+    given = sizes_from(one_or_named("flip", dims, named, "dims"))
     chosen = [wrap_dimension(each, input.ndim) for each in given]
     if len(set(chosen)) != len(chosen):
         raise RuntimeError("dim appears multiple times in the list of dims")

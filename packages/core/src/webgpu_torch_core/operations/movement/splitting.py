@@ -60,7 +60,8 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
         raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
     index = wrap_dimension(dim, input.ndim)
     size = input._layout.shape[index]
-    return split(input, max(-(-size // chunks), 1), index)
+    # Of nothing there are as many pieces as are asked for.
+    return split(input, -(-size // chunks) if size else [0] * chunks, index)
 
 
 @operation("view", title="UnbindBackward0")

@@ -27,7 +27,7 @@ from ...notices import warn_of_transposition
 from ...record.grad_mode import recording
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor, storage_size
-from ..common import as_dimensions, attach, needs_gradient, sizes_from
+from ..common import as_dimensions, attach, needs_gradient, one_or_named, sizes_from
 
 if TYPE_CHECKING:
     from ...ir.dtypes import dtype as dtype_class
@@ -87,9 +87,7 @@ def _viewed(source: Layout, sizes: tuple[int, ...]) -> tuple[tuple[int, ...], La
 @operation("view")
 def reshape(input: Tensor, *shape: Any, **named: Any) -> Tensor:
     """The same elements in another shape; a view where the strides allow it, else a copy."""
-    if "shape" in named:
-        shape = (named["shape"],)
-    sizes, target = _viewed(input._layout, sizes_from(shape))
+    sizes, target = _viewed(input._layout, sizes_from(one_or_named("reshape", shape, named, "shape")))
     original = input._layout.shape
     if target is None:
         return copy_as(input, sizes, "UnsafeViewBackward0")
@@ -163,7 +161,7 @@ def ravel(input: Tensor) -> Tensor:
 @operation("view")
 def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """Dimensions in another order."""
-    order = sizes_from((named["dims"],) if "dims" in named else dims)
+    order = sizes_from(one_or_named("permute", dims, named, "dims"))
     if len(order) != input.ndim:
         raise RuntimeError(
             f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
@@ -248,9 +246,9 @@ _transposed("mT", "The last two dimensions exchanged.")
 
 
 @operation("view", namespace="method")
-def expand(self: Tensor, *sizes: Any, **named: Any) -> Tensor:
+def expand(self: Tensor, *sizes: Any, implicit: bool = False, **named: Any) -> Tensor:
     """Size-1 dimensions repeated without copying."""
-    target = expand_layout(self._layout, sizes_from((named["size"],) if "size" in named else sizes))
+    target = expand_layout(self._layout, sizes_from(one_or_named("expand", sizes, named, "size")))
     original = self._layout.shape
 
     def run_backward(grad: Tensor) -> Any:

@@ -21,6 +21,7 @@ from ..common import (
     attach,
     kernel_cache,
     laid_out,
+    one_or_named,
     one_tuple_of_sizes,
     record_on,
     require_layout,
@@ -206,7 +207,7 @@ def _creation(name: str, kind: str, numbers: tuple[float, float], doc: str) -> N
         **named: Any,
     ) -> Tensor:
         require_layout(layout, pin_memory)
-        size = (named.pop("size"),) if "size" in named else size
+        size = one_or_named(name, size, named, "size")
         place = place_of(device) if out is None else out.device
         if device is None and out is None and generator is not None:
             place = _place_of(generator)
@@ -463,9 +464,13 @@ def multinomial(
     num_samples = operator.index(num_samples)
     if num_samples <= 0:
         raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
+    if not replacement and num_samples > input.shape[-1]:
+        raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     rows = 1 if input.ndim == 1 else input.shape[0]
     shape = (num_samples,) if input.ndim == 1 else (rows, num_samples)
-    if on_host(input.device):
+    if not rows:
+        result = input.new_empty(shape, dtype=int64)
+    elif on_host(input.device):
         options = (rows, num_samples, replacement)
         source = source_generator(generator, input.device)
         result = host_draw("multinomial", shape, input.dtype, input.device, source, read_bytes(input), options, int64)
@@ -478,10 +483,6 @@ def multinomial(
 
 def _device_multinomial(weights: Tensor, count: int, replacement: bool, generator: Any) -> Tensor:
     """Sample without reading anything back: exponential races (Efraimidis & Spirakis, 2006)."""
-    if not replacement and count > weights.shape[-1]:
-        raise RuntimeError(
-            f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {count} > {weights.shape[-1]}"
-        )
     shape = tuple(weights._layout.shape)
     check_weights(weights)
     if not replacement:

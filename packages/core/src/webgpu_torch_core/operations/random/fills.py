@@ -12,6 +12,7 @@ from ...ir.layouts import number_of_elements
 from ...random_streams.distributions import fill_integers, fill_random, require_distribution, warn_of_gaps
 from ...record.devices import on_host
 from ...tensors.tensor import Tensor
+from ..common import one_or_named
 from ..creation.factories import from_bytes
 from ..in_place.writing import assign, check_writable
 from .draws import bernoulli_of, draw, integers, source_generator
@@ -41,7 +42,13 @@ def _fill(self: Tensor, kind: str, generator: Any, first: Any, second: Any) -> T
 @operation("random", namespace="method")
 def uniform_(self: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None, **named: Any) -> Tensor:
     """Overwrite with uniform numbers from ``[from, to)``."""
-    return _fill(self, "uniform", generator, float(named.get("from", from_)), float(to))
+    return _fill(
+        self,
+        "uniform",
+        generator,
+        float(*one_or_named("uniform_", () if "from" in named else (from_,), named, "from")),
+        float(to),
+    )
 
 
 @operation("random", namespace="method")
@@ -119,7 +126,7 @@ def random_(self: Tensor, from_: Any = None, to: Any = ..., *, generator: Any = 
     Raises:
         RuntimeError: bounds that the type does not hold, or no numbers between them.
     """
-    low, high = named.get("from", from_), to
+    (low,), high = one_or_named("random_", () if "from" in named else (from_,), named, "from"), to
     if low is not None and high is ... and "from" not in named:
         low, high = 0, low
     high = None if high is ... else high
