@@ -29,8 +29,9 @@ from webgpu_torch_core.ir.kernels import (
 )
 
 from ..program import Binding, Capabilities, Pass, Piece, Program, Size
-from . import choose, generate, oriented
+from . import generate
 from .traced import Trace, Traced
+from .variants import Variant
 from .wgsl import spelled
 
 #: forms whose sizes are followed
@@ -114,14 +115,13 @@ class Generator:
             return generate(kernel, capabilities)
         if not isinstance(kernel, CHOSEN):
             return self._followed(kernel, capabilities, generate)
-        kernel = oriented(kernel)
-        variant, plan = choose(kernel, capabilities)
+        return generate(kernel, capabilities, self._emitted)
 
+    def _emitted(self, kernel: Kernel, capabilities: Capabilities, variant: Variant, plan: object) -> Program:
         def emit(given: Kernel, capabilities: Capabilities) -> Program:
             return variant.emit(given, capabilities, plan)
 
-        found = self._followed(kernel, capabilities, emit, variant.name, plan)
-        return Program(found.passes, found.scratch, variant.cost(kernel, plan, capabilities.facts))
+        return self._followed(kernel, capabilities, emit, variant.name, plan)
 
     def _followed(self, kernel: Kernel, capabilities: Capabilities, make: _Generate, *way: object) -> Program:
         """Return the program that a function makes of a kernel, in a way that it has; from a template where there is one."""
