@@ -224,7 +224,8 @@ def test_large(device: str) -> None:
 @given(
     st.sampled_from(("var", "std", "var_mean", "std_mean")),
     st.sampled_from(("float32", "float64", "bfloat16", "float16", "complex64")),
-    st.sampled_from((1e-44, 1e-38, 1e-25, 1e-20, 1.0, 1e18, 1e25, 1e38)),
+    # Sums of all stay in the range: on some processors PyTorch adds four numbers before it takes their mean.
+    st.sampled_from((1e-44, 1e-38, 1e-25, 1e-20, 1.0, 1e18, 1e25, 2e37)),
     st.integers(0, 5),
     st.lists(st.floats(-2, 2, width=16), min_size=4, max_size=4),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from .dtypes import dtype
@@ -102,3 +103,22 @@ def logical_not(x: Operand) -> Any:
 def threefry(counter: tuple[Any, Any, Any, Any], key: tuple[Any, Any, Any, Any], word: Operand) -> Any:
     """Return word 0..3 of Threefry4x32-13 at a counter under a key (four uint32 each)."""
     return _dispatch("threefry", *counter, *key, word)
+
+
+def trigamma(x: Operand) -> Operand:
+    """Return the derivative of digamma (Abramowitz & Stegun 6.4.6, 6.4.7, 6.4.12): recurrence, series, reflection below 0.5."""
+    reflected = less(x, 0.5)
+    y = where(reflected, 1.0 - x, x)
+    total = 0.0
+    for shift in range(12):
+        total = total + 1.0 / ((y + float(shift)) * (y + float(shift)))
+    z = y + 12.0
+    inverse = 1.0 / (z * z)
+    series = 1 / 6 - inverse * (1 / 30 - inverse * (1 / 42 - inverse * (1 / 30 - inverse * (5 / 66))))
+    direct = total + 1.0 / z + inverse * 0.5 + series * inverse / z
+    sine = sin((x - round_half_even(x)) * math.pi)
+    return where(reflected, math.pi * math.pi / (sine * sine) - direct, direct)
+
+
+# Written with functions of this module, which need the table.
+STEPS["digamma"].gradient = lambda grad, result, x: (grad * trigamma(x),)

@@ -10,7 +10,7 @@ from ...ir.dtypes import float32
 from ...ir.expression import Expression
 from ...ir.scalar import absolute as _absolute
 from ...ir.scalar import digamma as _digamma
-from ...ir.scalar import equal, is_infinite, less, less_equal, maximum, minimum, not_equal, power, where
+from ...ir.scalar import equal, is_infinite, less, less_equal, maximum, minimum, not_equal, power, trigamma, where
 from ...ir.scalar import exp as _exp
 from ...ir.scalar import floor as _floor
 from ...ir.scalar import lgamma as _lgamma
@@ -19,7 +19,6 @@ from ...ir.scalar import log1p as _log1p
 from ...ir.scalar import sqrt as _sqrt
 from .approximations import FEWER_NODES, FEWER_WEIGHTS, NODES, WEIGHTS
 from .call import elementwise
-from .rounding import _trigamma
 
 # The Hurwitz zeta function
 
@@ -83,7 +82,7 @@ def _polygamma(x, order):
     if order == 0:
         return _digamma(x)
     if order == 1:
-        return _trigamma(x)
+        return trigamma(x)
     pole = less_equal(x, 0.0) & equal(x, _floor(x))
     total = _zeta(float(order + 1), x, lambda base: _integer_power(1.0 / base, order + 1))
     return where(pole, math.inf, total) * (math.factorial(order) * (1.0 if order % 2 else -1.0))

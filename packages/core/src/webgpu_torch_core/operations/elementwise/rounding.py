@@ -4,14 +4,12 @@
 # pyright: basic
 from __future__ import annotations
 
-import math
-
 from ...ir.dtypes import bool_
 from ...ir.expression import Expression
 from ...ir.scalar import ceil as _ceil
 from ...ir.scalar import copysign as _copysign
 from ...ir.scalar import digamma as _digamma
-from ...ir.scalar import equal, less, round_half_even, sign_bit, truncate, where
+from ...ir.scalar import equal, less, round_half_even, sign_bit, trigamma, truncate, where
 from ...ir.scalar import erf as _erf
 from ...ir.scalar import erfc as _erfc
 from ...ir.scalar import erfinv as _erfinv
@@ -20,7 +18,6 @@ from ...ir.scalar import fused_multiply_add as _fused
 from ...ir.scalar import lgamma as _lgamma
 from ...ir.scalar import next_after as _next_after
 from ...ir.scalar import sign as _sign
-from ...ir.scalar import sin as _sin
 from ...tensors.tensor import Tensor
 from .call import elementwise
 from .operand_kinds import is_integer as _is_integer
@@ -154,19 +151,4 @@ def digamma(input):
 
 @digamma.backward
 def _(grad, input):
-    return grad * _trigamma(input)
-
-
-def _trigamma(x):
-    """The derivative of digamma (Abramowitz & Stegun 6.4.6, 6.4.7, 6.4.12): recurrence, series, reflection below 0.5."""
-    reflected = less(x, 0.5)
-    y = where(reflected, 1.0 - x, x)
-    total = 0.0
-    for shift in range(12):
-        total = total + 1.0 / ((y + float(shift)) * (y + float(shift)))
-    z = y + 12.0
-    inverse = 1.0 / (z * z)
-    series = 1 / 6 - inverse * (1 / 30 - inverse * (1 / 42 - inverse * (1 / 30 - inverse * (5 / 66))))
-    direct = total + 1.0 / z + inverse * 0.5 + series * inverse / z
-    sine = _sin((x - round_half_even(x)) * math.pi)
-    return where(reflected, math.pi * math.pi / (sine * sine) - direct, direct)
+    return grad * trigamma(input)

@@ -225,7 +225,7 @@ def _prod_gradient(input: Tensor, grad: Tensor, dims: tuple[int, ...], keepdim: 
     others = quotient.where(~zero.any(), (before * after).reshape(shape))
     result = restore(grad, shape, dims, keepdim) * others
     # Beside two zeros of a product of everything not even NaN counts.
-    return result.where(zero.sum() <= 1, 0.0) if everything else result
+    return result.where(zero.sum() <= 1, 0.0) if everything and not needs_gradient(input, grad) else result
 
 
 def _cat(tensors: Any, dim: int) -> Tensor:
