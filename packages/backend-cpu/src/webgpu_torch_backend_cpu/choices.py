@@ -23,13 +23,12 @@ def select(test: Array, a: Array, b: Array, views: bool = True, out: Array | Non
     if not test.ndim:
         # A copy: what it is a view of may be overwritten before it is stored.
         return _filled(a if test else b, True, out)
-    if max(test.size, a.size, b.size) < MANY or a.dtype != b.dtype:
-        found = np.where(test, a, b)
-        return found if out is None else _filled(found, False, out)
-    count = np.count_nonzero(test)
-    if count in (0, test.size):
-        return _filled(a if count else b, views, out, test, a, b)
-    if test.size < MANY:
+    is_short = max(test.size, a.size, b.size) < MANY or a.dtype != b.dtype
+    if not is_short:
+        count = np.count_nonzero(test)
+        if count in (0, test.size):
+            return _filled(a if count else b, views, out, test, a, b)
+    if is_short or test.size < MANY:
         found = np.where(test, a, b)
         return found if out is None else _filled(found, False, out)
     kind = _WORDS[a.dtype.itemsize]

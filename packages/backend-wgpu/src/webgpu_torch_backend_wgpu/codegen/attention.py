@@ -101,7 +101,7 @@ class _Product:
         kept = writer.tile.kept
         left = Loader(
             self.frame, self.frame.left, tile.m, tile.replace(stages=self.stages) if kept else tile, f"rows{number}",
-            f"rows{number}" if kept else "rows",
+            "" if kept else "rows",
         )  # fmt: skip
         self.right = Loader(self.frame, self.frame.right, tile.n, tile, f"columns{number}", BLOCK)
         self.left = _Kept(left, kept)

@@ -63,8 +63,9 @@ def blocks_seconds(
         together > 1 and 1 < rounds <= (_ROUNDS if together <= _ROUNDS else rounds) and rounds % together == 1
     )
     lasting = rounds - 1 + 1 / _LEFT_OVER if is_left_over else rounds
-    few = rounds * tile.m * tile.n * tile.slices < _ENOUGH_SUMS
-    reached = alone if rounds == 1 else (_FEW_OF_FEW if tile.threads <= _FEW_THREADS else _FEW) if few else 1.0
+    reached = alone if rounds == 1 else 1.0
+    if rounds > 1 and rounds * tile.m * tile.n * tile.slices < _ENOUGH_SUMS:
+        reached = _FEW_OF_FEW if tile.threads <= _FEW_THREADS else _FEW
     busy = blocks / facts.units / lasting * reached
     seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (flops * busy)
     if splits == 1:
@@ -92,8 +93,8 @@ TINY = Tile(32, 32, 16, 4, 4)
 #: the share of an adapter's operations per second that tiles reach with all units busy, how many steps of k pass before they
 #: do, and how many operations an element lasts that is computed, or read at a computed place
 _SHARES = {
-    LARGE: (0.77, 40, 105), SQUARE: (0.7, 40, 105), NARROW: (0.63, 24, 105), FLAT: (0.65, 24, 140), FLAT_AHEAD: (0.72, 170, 135), EVEN: (0.58, 40, 140),
-    EVEN_SHARED: (0.47, 24, 140), EIGHTY: (0.58, 24, 105), FORTY: (0.46, 24, 105), SMALL: (0.45, 16, 35), LOW: (0.44, 16, 35),
+    LARGE: (0.77, 40, 105), SQUARE: (0.7, 40, 105), NARROW: (0.63, 24, 105), FLAT: (0.65, 24, 140), FLAT_AHEAD: (0.72, 170, 135),
+    EVEN: (0.58, 40, 140), EVEN_SHARED: (0.47, 24, 140), EIGHTY: (0.58, 24, 105), FORTY: (0.46, 24, 105), SMALL: (0.45, 16, 35), LOW: (0.44, 16, 35),
     LOW_SHARED: (0.33, 16, 35), THIN: (0.4, 16, 35), TINY: (0.24, 16, 35),
 }  # fmt: skip
 _BY_BLOCK = {(each.block, each.stages, each.slices): found for each, found in _SHARES.items()}

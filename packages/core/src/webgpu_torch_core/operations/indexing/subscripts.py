@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from ...dispatch.direct import PLAIN
 from ...dispatch.registry import operation
+from ...dispatch.titles import retitled
 from ...ir.dtypes import bool_, int32, int64, uint8
 from ...ir.layouts import (
     broadcast_shapes,
@@ -397,9 +398,7 @@ def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool, fills
         return
     kind = "sum" if accumulate else None
     written = write_slices(flat, first, position.reshape(-1), rows, kind, "index_put", report).reshape(shape)
-    if written._grad_fn is not None:
-        written._grad_fn.title = "IndexPutBackward0"
-    assign(view, written, fresh=True)
+    assign(view, retitled(written, "IndexPutBackward0"), fresh=True)
 
 
 @operation("scatter", namespace="method")

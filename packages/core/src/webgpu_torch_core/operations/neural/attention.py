@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import retitled
 from ...ir.dtypes import bool_, float32
 from ...ir.layouts import layout
 from ...record.devices import on_host
@@ -84,10 +85,7 @@ def _attention(
     wanted = result_layout(query, key, value, attn_mask, shapes)
     query, key, value = map(_with_gradient_by_position, (query, key, value))
     found = _composed(query, key, value, attn_mask, is_causal, factor, enable_gqa, dropout_p)
-    result = arranged(found, wanted)
-    if result._grad_fn is not None:
-        result._grad_fn.title = "ScaledDotProductFlashAttentionForCpuBackward0"
-    return result
+    return retitled(arranged(found, wanted), "ScaledDotProductFlashAttentionForCpuBackward0")
 
 
 def _with_gradient_by_position(input: Tensor) -> Tensor:
