@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from webgpu_torch_backend_cpu import sliding, windows
+from webgpu_torch_backend_cpu import contracting, sliding
 
 
 def patches(generator, groups, channels, size, taps, stride, dilation):
@@ -82,7 +82,7 @@ def test_written_where_they_belong(images, taps, size):
     right = np.lib.stride_tricks.as_strided(image, shape, (0, one, row, column, channel, row, column))
     left = generator.random((5, 1, 1, 1, 16, taps, taps), np.float32)
     result = np.full((images, 5, places, places), np.nan, np.float32)
-    found = windows.contract(left, right, (0, 1, 3), result.transpose(1, 0, 2, 3))
+    found = contracting.contract(left, right, (0, 1, 3), result.transpose(1, 0, 2, 3))
     assert np.shares_memory(found, result)
     expected = np.einsum("mcij,nyxcij->nmyx", left[:, 0, 0, 0], right[0])
     np.testing.assert_allclose(result, expected, rtol=1e-4)
@@ -105,5 +105,5 @@ def test_products_reach_memory_of_any_layout(
     sizes = (rows, *places)
     memory = np.full([sizes[axis] * step for axis, step in zip(order, steps, strict=True)], np.nan, np.float32)
     into = memory[tuple(slice(None, None, step) for step in steps)].transpose(np.argsort(order))
-    windows.contract(left, right, (0, 1, 2), into)
+    contracting.contract(left, right, (0, 1, 2), into)
     np.testing.assert_allclose(into, np.einsum("mcij,yxcij->myx", left[:, 0, 0], right[0]), rtol=1e-4)

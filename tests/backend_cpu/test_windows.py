@@ -9,7 +9,7 @@ import torch
 import webgpu_torch_core as core
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from webgpu_torch_backend_cpu import windows
+from webgpu_torch_backend_cpu import channels, contracting
 
 
 @st.composite
@@ -65,8 +65,8 @@ def test_values_and_gradients(case):
 
 @pytest.mark.parametrize("limit", [1, 1 << 10])
 def test_pieces_of_any_size_add_up(monkeypatch, limit):
-    monkeypatch.setattr(windows, "PATCH_BYTES", limit)
-    monkeypatch.setattr(windows, "SHIFTED_BYTES", limit)
+    monkeypatch.setattr(contracting, "PATCH_BYTES", limit)
+    monkeypatch.setattr(channels, "SHIFTED_BYTES", limit)
     torch.manual_seed(1)
     for groups in (1, 2, 4):
         data = [torch.randn(2, 4, 7, 9), torch.randn(8 if groups < 4 else 4, 4 // groups, 3, 2)]

@@ -32,24 +32,37 @@ def select(test: Array, a: Array, b: Array, views: bool = True, out: Array | Non
         found = np.where(test, a, b)
         return found if out is None else _filled(found, False, out)
     kind = _WORDS[a.dtype.itemsize]
-    mask, one, other = test.view(np.int8).astype(kind), a.view(kind), b.view(kind)
+    mask, one, other = test.view(np.int8), a.view(kind), b.view(kind)
     target = None if out is None else out.view(kind)
-    if not other.ndim and not other:
-        np.negative(mask, out=mask)
-        found = np.bitwise_and(mask, one, out=target)
-    elif not one.ndim and not one:
-        mask -= kind(1)
-        found = np.bitwise_and(mask, other, out=target)
+    if kind in (np.int16, np.int32):
+        found = _times(mask, one, other, target)
     else:
-        chosen = np.bitwise_xor(one, other)
-        if kind in (np.int16, np.int32):
-            # Ones and zeros: the product with a difference of bits is this difference or none.
-            chosen = np.multiply(chosen, mask, out=chosen if chosen.shape == mask.shape else None)
-        else:
-            np.negative(mask, out=mask)
-            chosen = chosen & mask
-        found = np.bitwise_xor(chosen, other, out=target)
+        found = _masked(mask.astype(kind), one, other, target)
     return found.view(a.dtype) if out is None else out
+
+
+def _times(mask: Array, one: Array, other: Array, target: Array | None) -> Array:
+    """Return one number's bits where a mask is 1, another's where it is 0: products with ones and zeros, widened on the way."""
+    if not other.ndim and not other:
+        return np.multiply(one, mask, out=target)
+    if not one.ndim and not one:
+        return np.multiply(other, 1 - mask, out=target)
+    free = target is not None and not np.may_share_memory(target, other)
+    # The product with a difference of bits is this difference or none.
+    chosen = np.bitwise_xor(one, other, out=target if free else None)
+    chosen = np.multiply(chosen, mask, out=chosen if chosen.shape == mask.shape else None)
+    return np.bitwise_xor(chosen, other, out=target)
+
+
+def _masked(mask: Array, one: Array, other: Array, target: Array | None) -> Array:
+    """Return the same of words as wide as the mask's, by masks of all bits."""
+    if not one.ndim and not one:
+        mask -= mask.dtype.type(1)
+        return np.bitwise_and(mask, other, out=target)
+    np.negative(mask, out=mask)
+    if not other.ndim and not other:
+        return np.bitwise_and(mask, one, out=target)
+    return np.bitwise_xor(np.bitwise_xor(one, other) & mask, other, out=target)
 
 
 def _filled(chosen: Array, views: bool, out: Array | None, *others: Array) -> Array:
@@ -70,7 +83,7 @@ def clip(a: Array, least: Array, most: Array, out: Array | None = None) -> Array
     if np.size(a) < MANY:
         # Of equal numbers NumPy returns the second.
         return np.minimum(most, np.maximum(least, a), out=out)
-    return np.clip(a, least, most, out=out)
+    return a.clip(least, most, out=out)
 
 
 def repeated(number: Array, like: Array) -> Array:

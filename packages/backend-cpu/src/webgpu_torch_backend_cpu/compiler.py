@@ -13,7 +13,7 @@ from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Sca
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import standard_name
 
-from . import boxes, gathers, pool, reductions, runtime, scattering, windows
+from . import boxes, contracting, gathers, pool, reductions, runtime, scattering, windows
 from .ordered_writers import ScanWriter, ScatterWriter, SortWriter
 from .printed import Printed, digest, keep, known
 from .printer import TYPES
@@ -27,7 +27,7 @@ PAGE, WAYS, CLOSE = 1 << 12, 8, 1 << 9
 
 #: what the source of kernels names: ``array`` makes a view, of a type that has its name with a line behind it
 _SCOPE = {
-    "n": np, "r": runtime, "w": windows, "reductions": reductions, "scattering": scattering, "gathers": gathers, "pool": pool, "array": np.ndarray,
+    "n": np, "r": runtime, "contracting": contracting, "reductions": reductions, "scattering": scattering, "gathers": gathers, "pool": pool, "array": np.ndarray,
     **{f"{name}_": np.dtype(name) for name in set(TYPES.values())},
 }  # fmt: skip
 #: what the names of files that tracebacks show begin with
@@ -217,14 +217,16 @@ class ContractionWriter(Writer):
             left = self._spread(kernel.left, domain, "m")
             name, sizes = f"c{len(self.constants)}", self._sizes(domain, "n")
             self.constants[name] = window
-            self.body.append(f"patches = w.patches({self.flat(window.operand)}, {name}, {sizes}, n.{kind})")
             counts = (len(kernel.batch), len(kernel.m), len(kernel.n))
+            call = (
+                f"contracting.contract_window({left}, {self.flat(window.operand)}, {name}, {sizes}, {counts}, n.{kind}"
+            )
             if windows.stored_alone(kernel):
                 (store,) = kernel.stores
                 into = self.view("outputs", store.output, kernel.dtype, store.offset, store.strides, shape)
-                self.store(f"w.contract({left}, patches, {counts}, {into})")
+                self.store(f"{call}, {into})")
                 return
-            self.body.append(f"total = w.contract({left}, patches, {counts}).reshape({shape})")
+            self.body.append(f"total = {call}).reshape({shape})")
         else:
             kernel = self.kernel = windows.in_order_of_memory(kernel)
             domain, shape = kernel.batch + kernel.m + kernel.n + kernel.k, kernel.batch + kernel.m + kernel.n

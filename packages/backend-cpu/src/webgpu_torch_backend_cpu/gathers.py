@@ -10,7 +10,7 @@ import numpy as np
 from webgpu_torch_core.ir.expression import Expression, make, topological
 from webgpu_torch_core.ir.layouts import Shape
 
-from .choices import select
+from .choices import clip, select
 from .pool import give_registers, take_registers
 
 Array = Any
@@ -21,6 +21,8 @@ GATHERED = 1 << 17
 
 #: places at least for which neighbours are taken at once: fewer are added row by row
 LEAST_PLACES = 512
+
+_UNSIGNED = {4: np.uint32, 8: np.uint64}
 
 
 def with_gathered_sums(root: Expression, shape: Shape) -> Expression:
@@ -113,7 +115,8 @@ def gathered_rows(
     weights = _stacked(arguments[number:], axes, shape, source.dtype)
     if not np.isfinite(np.add.reduce(weights, axis=None)):
         np.copyto(weights, 0, where=places < 0)
-    firsts = np.broadcast_to(np.reshape(base, -1), shape[:1]).tolist()
+    firsts = base.ravel().tolist()
+    firsts *= shape[0] // len(firsts)
     order, sizes = (*row, *axes), (*source.shape[1:], shape[0], places.shape[-1])
     if out is not None and len(axes) == 2:
         _gather(source, firsts, places, weights, out.transpose(order))
@@ -130,7 +133,7 @@ def _gather(source: Array, firsts: list[int], places: Array, weights: Array, fou
     """Write, for each image i, the sum over k of the rows that begin at ``firsts[i] + places[k, i, p]`` times ``weights[k, i, p]``."""
     depth, number = math.prod(source.shape[1:]), len(places)
     # As a number without a sign, what is negative is beyond all others.
-    kind = np.dtype(f"u{places.dtype.name}").type
+    kind = _UNSIGNED[places.itemsize]
     unsigned, stop = places.view(kind), max(int(places.max(initial=-1)) + 1, 0)
     low = min(int(unsigned.min(initial=stop)), stop)
     far = (stop - low) * len(firsts) > 4 * places.size
@@ -143,7 +146,7 @@ def _gather(source: Array, firsts: list[int], places: Array, weights: Array, fou
         # What is not read is the zero behind the source.
         table[..., -1] = 0
         unsigned -= kind(low)
-        places = np.minimum(unsigned, kind(stop - low), out=unsigned).astype(np.intp)
+        places = clip(unsigned, kind(0), kind(stop - low), out=unsigned).astype(np.intp)
     for image, first in enumerate(firsts):
         if not far:
             table[..., :-1] = source[first + low : first + stop].transpose((*range(1, source.ndim), 0))

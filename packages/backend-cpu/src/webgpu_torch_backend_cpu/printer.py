@@ -118,13 +118,15 @@ class Printer:
 
     def _node(self, node: Expression, arguments: list[str], kind: dtype) -> str:
         step = node.step
+        axes = self._varies(node, arguments)
+        whole = self._is_whole(axes)
         if step == "constant":
             return self._constant(node.payload, kind)
         if step == "parameter":
             return f"p{node.payload}"
         if step == "cast":
             source = convert(arguments[0], node.arguments[0].dtype, kind)
-        elif step == "select" and not any(each.step == "load" for each in node.arguments):
+        elif step == "select" and not whole and not any(each.step == "load" for each in node.arguments):
             source = f"r.select({', '.join(arguments)}, False)"
         elif step in STEPS:
             source = STEPS[step].format(*self.arguments(node, arguments))
@@ -138,21 +140,17 @@ class Printer:
         if not source.isidentifier():
             name = f"t{next(self.number)}"
             self.lines.append(f"{name} = {source}")
-        self.axes[name] = self._varies(node, arguments)
+        self.axes[name] = axes
         if not self._in_order(node, arguments):
             self.turned.add(name)
-        if (
-            name is not source
-            and (step == "cast" or (step in STEPS and step != "select"))
-            and self._is_whole(self.axes[name])
-        ):
+        if name is not source and (step == "cast" or step in STEPS) and whole:
             call = self._call(step, self.arguments(node, arguments)) or self._conversion(source)
             self.steps[name] = Step(kind, call, tuple(arguments), name not in self.turned)
         return name
 
     def _call(self, step: str, arguments: list[str]) -> str | None:
         """Return the source, without its end, of the call that computes a step and can write where it is told."""
-        function = f"n.{FUNCTIONS[step]}" if step in FUNCTIONS else "r.clip" if step == "clip" else None
+        function = f"n.{FUNCTIONS[step]}" if step in FUNCTIONS else f"r.{step}" if step in CHOICES else None
         return function and f"{function}({', '.join(arguments)}"
 
     @staticmethod

@@ -117,7 +117,11 @@ def to_integer(values: Array, kind: Any) -> Array:
     if values.dtype.kind != "f":
         return values.astype(kind)
     target = np.dtype(kind)
-    if values.size and values.min() > -(1 << 31) and values.max() < 1 << 31:
+    if (
+        values.size
+        and np.minimum.reduce(values, axis=None) > -(1 << 31)
+        and np.maximum.reduce(values, axis=None) < 1 << 31
+    ):
         return values.astype(np.int32 if target.itemsize <= 4 else np.int64).astype(kind, copy=False)
     wide = values.astype(np.float64)
     carrier, bound = (np.int32, 2.0**31) if target.kind == "i" and target.itemsize <= 4 else (np.int64, 2.0**63)

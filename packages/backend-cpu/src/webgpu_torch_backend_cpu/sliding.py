@@ -49,6 +49,13 @@ def are_together(array: Array, first: int, end: int | None = None) -> bool:
     return all(array.strides[one] == array.strides[other] * array.shape[other] for one, other in pairs)
 
 
+def blocks(count: int, nbytes: int, limit: int) -> Iterator[slice]:
+    """Yield slices of an axis whose entries take so many bytes each, all as long as that allows and of one length."""
+    step = max(limit // max(nbytes, 1), 1)
+    step = math.ceil(count / math.ceil(count / step)) if count else 1
+    return (slice(start, start + step) for start in range(0, count, step))
+
+
 def slide_of(right: Array, batch: int, place: int, taps: range, rows: int) -> Slide | None:
     """Return along which of some axes of taps a window slides over an axis of places; None where there is nothing to save.
 

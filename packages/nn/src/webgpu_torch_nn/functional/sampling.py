@@ -61,7 +61,8 @@ def _borders(size: int, align_corners: bool) -> tuple[float, float]:
 
 
 def _linear_weight(share: Tensor, offset: Tensor) -> Tensor:
-    return torch.where(offset == 0, 1 - share, share)
+    # Neighbour 0 has 1 - share, neighbour 1 the share: nothing is rounded here that is not there.
+    return share * (2 * offset - 1) + (1 - offset)
 
 
 def _cubic_weight(share: Tensor, offset: Tensor) -> Tensor:
@@ -103,16 +104,15 @@ def _neighbours(
         else:
             low = position.detach().floor()
             share = position - low
-            offset = torch.arange(base, dtype=low.dtype, device=low.device).reshape(1, base, 1) - (
-                1 if base == 4 else 0
-            )
+            first = -1 if base == 4 else 0
+            offset = torch.arange(first, first + base, dtype=low.dtype, device=low.device).reshape(1, base, 1)
             weigh = _cubic_weight if base == 4 else _linear_weight
             weight = weigh(share, offset)
             if is_finer:
                 weight = weight.detach()
                 # A driver may round a product and the sum after it once: what was lost is that of what was gone on with.
-                at, first = (distance, 0.0) if unpadded == "reflection" else (distance + start, start)
-                lost = lost_position_(coordinate.detach(), at.detach(), scale=span / 2, offset=first)
+                at, border = (distance, 0.0) if unpadded == "reflection" else (distance + start, start)
+                lost = lost_position_(coordinate.detach(), at.detach(), scale=span / 2, offset=border)
                 finer.append(weigh(share + lost * slope, offset))
             place = low + offset
         if mode == "bicubic":
@@ -120,8 +120,9 @@ def _neighbours(
         stride //= size
         within = place.clamp(0, size - 1)
         # What lies outside has less than what the other axes may add to it.
-        part = torch.where(place == within, within.to(torch.int32) * stride, (size - 1) * stride - total)
-        places.append(part)
+        outside = (size - 1) * stride - total
+        inside = (place == within).to(torch.int32)
+        places.append((within.to(torch.int32) * stride - outside) * inside + outside)
         weights.append(weight)
     return (*places, *weights, *finer)
 
