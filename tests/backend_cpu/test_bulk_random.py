@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import webgpu_torch_core as core
-from webgpu_torch_backend_cpu import random, uniform_numbers
+from webgpu_torch_backend_cpu import permutations, random, uniform_numbers
 from webgpu_torch_backend_cpu.normal_numbers import normal_singles
 from webgpu_torch_core.random_streams.box_muller import normal_float32
 from webgpu_torch_core.random_streams.streams import MersenneTwister
@@ -97,26 +97,20 @@ def test_permutations(count):
 @pytest.mark.parametrize("kind", [np.uint32, np.uint64])
 @pytest.mark.parametrize("first", [300, 200_000_000, (1 << 31) - 1])
 def test_remainders_of_words(kind, first):
-    """Those by multiples and their neighbours, too, and in a type that is added to positions as it is."""
+    """Those by multiples and their neighbours, too."""
     by = np.arange(first, first - 200, -1).astype(kind)
     most = np.iinfo(np.uint32).max
     words = np.random.default_rng(0).integers(0, most, 200, kind, endpoint=True)
     words[:100] = most // by[:100] * by[:100] + np.resize(np.array([-1, 0, 1], np.int64), 100).astype(kind)
-    positions = np.zeros(200, np.int32)
-    positions += random._rests(words, first)
-    assert positions.tolist() == [int(word) % int(each) for word, each in zip(words, by, strict=True)]
-
-
-def test_places_in_order():
-    others = np.array([3, 1, 3, 1, 4, 3])
-    for kind in (np.int32, np.int64):
-        places, steps = random._sorted(others.astype(kind), np.empty(6, np.uint64))(0, 6)
-        assert (places.tolist(), steps.tolist()) == ([1, 1, 3, 3, 3, 4], [1, 3, 0, 2, 5, 4])
+    assert permutations._rests(words, first).tolist() == [
+        int(word) % int(each) for word, each in zip(words, by, strict=True)
+    ]
 
 
 def test_permutations_in_pieces(monkeypatch):
-    """Words end with a piece, one before or after it; chains of exchanges lead from one piece to another."""
-    monkeypatch.setattr(random, "CHUNK", 1 << 6)
+    """Words end with a piece, one before or after it; many exchanges made at once share their places."""
+    for name, value in {"CHUNK": 1 << 6, "LEAST": 1 << 3, "OF_ROOT": 30}.items():
+        monkeypatch.setattr(permutations, name, value)
     for count in (63, 64, 65, 66, 128, 129, 130, 1000, 9000):
         for seed in range(5):
             check_equal(lambda library, count=count: library.randperm(count), seed)

@@ -30,7 +30,7 @@ def contract_window(
     window: Window,
     domain: tuple[int, ...],
     counts: tuple[int, int, int],
-    kind: Any,
+    kind: type[np.generic],
     into: Array | None = None,
 ) -> Array:
     """Return the sums of :func:`contract` of what a window reads of an operand; ``domain``: with the axes of m of size 1."""

@@ -79,7 +79,12 @@ def _lines_of(window: Window, domain: tuple[int, ...], places: range, taps: rang
 
 
 def contract(
-    left: Array, flat: Array, window: Window, domain: tuple[int, ...], counts: tuple[int, int, int], kind: Any
+    left: Array,
+    flat: Array,
+    window: Window,
+    domain: tuple[int, ...],
+    counts: tuple[int, int, int],
+    kind: type[np.generic],
 ) -> Array | None:
     """Return the sums of ``left[channel, 1…, k…]`` times what a window reads at ``[channel, 1…, n…, k…]`` as an array [channel, n…].
 

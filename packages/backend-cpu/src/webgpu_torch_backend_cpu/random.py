@@ -21,12 +21,12 @@ from webgpu_torch_core.random_streams.distributions import power
 from webgpu_torch_core.random_streams.streams import MersenneTwister
 
 from . import compiled_draws
-from .choices import select
 from .normal_numbers import RUN, normal_singles
+from .permutations import permutation
 from .poisson_numbers import poisson
 from .pool import Pool, aligned, empty
 from .printer import TYPES
-from .runtime import LOW_HALF, fused_doubles, to_bfloat16
+from .runtime import fused_doubles, to_bfloat16
 from .uniform_numbers import CHUNK, LOW_53, doubles, runs_of_words, unit_doubles, unit_singles, words
 
 Array = Any
@@ -47,7 +47,7 @@ def draw(kind: str, stream: Any, count: int, element: dtype, first: Any, second:
     pool = pool or Pool()
     if kind == "permutation" and count >= SMALLEST:
         with np.errstate(all="ignore"):
-            return _permutation(stream, count, pool).view(np.uint8)
+            return permutation(stream, count).view(np.uint8)
     chosen = _VECTORISED.get(kind)
     # One sample of many weights takes as many numbers as there are weights.
     drawn = max(count, len(first) // element.itemsize) if kind == "multinomial" else count
@@ -276,98 +276,6 @@ def _integers(stream: Any, count: int, element: dtype, low: int, high: int) -> A
         if element.category == 2 and element is not float64
         else values.astype(TYPES[element.name], copy=False)
     )
-
-
-def _permutation(stream: MersenneTwister, count: int, pool: Pool) -> np.ndarray:
-    """Return what :func:`~webgpu_torch_core.random_streams.distributions.fill_permutation` returns.
-
-    Exchange ``i`` takes what place ``others[i]`` holds and leaves there what place ``i`` held. So numbers are followed back: what a
-    place holds was left there by the exchange with it before, or is the place's own number. Pieces stay in cache, and so do the
-    positions in 64 bits that NumPy makes of those given in 32.
-    """
-    kind = np.uint32 if count < 0xFFFFFFFF // 20 else np.uint64
-    found = compiled_draws.permutation(stream, count, kind)
-    if found is not None:
-        return found
-    size = np.int32 if count < 1 << 31 else np.int64
-    memory = [pool.take(count * np.dtype(size).itemsize) for _ in range(3)] + [pool.take(count * 8)]
-    others, last, before = (each.view(size) for each in memory[:3])
-    own = _others(stream, kind, others, last)
-    _follow(others, last, before, memory[3].view(np.uint64))
-    # A place that is exchanged with itself holds what the exchange before left, or its own number.
-    last[own] = np.where(before[own] < 0, own, before[own])
-    result = memory.pop().view(np.int64)
-    for start in range(0, count, CHUNK):
-        part = slice(start, start + CHUNK)
-        _find_roots(last, start)
-        earlier = before[part]
-        result[part] = select(earlier >= 0, last.take(earlier, mode="clip"), others[part], False)
-    for each in memory:
-        pool.give(each)
-    return result
-
-
-def _others(stream: MersenneTwister, kind: type[np.integer], others: np.ndarray, steps: np.ndarray) -> np.ndarray:
-    """Write which place each exchange is with, and the numbers of the exchanges; return those of a place with itself."""
-    count, own = len(others), []
-    for number, run in enumerate(runs_of_words(stream, count - 1, kind, CHUNK)):
-        start = number * CHUNK
-        part = slice(start, start + CHUNK)
-        steps[part] = others[part] = np.arange(start, min(start + CHUNK, count))
-        others[start : start + len(run)] += _rests(run, count - start)
-        own.append(np.flatnonzero(others[part] == steps[part]) + start)
-    # There is no word for the last one.
-    others[-1] = steps[-1] = count - 1
-    return np.unique(np.concatenate((*own, [count - 1])))
-
-
-def _follow(others: np.ndarray, last: np.ndarray, before: np.ndarray, memory: np.ndarray) -> None:
-    """Write for each place the last exchange with it, else itself as it is there already, and for each exchange the one before with its place, else -1."""
-    order = _sorted(others, memory)
-    before.fill(-1)
-    for start in range(0, len(others), CHUNK):
-        places, steps = order(start, start + CHUNK + 1)
-        # Of equal places the last is written.
-        last[places[:CHUNK]] = steps[:CHUNK]
-        again = np.flatnonzero(places[1:] == places[:-1])
-        before[steps[1:].take(again)] = steps.take(again)
-
-
-def _rests(drawn: Array, first: int) -> Array:
-    """Return remainders of words by the numbers from one on downwards."""
-    by = np.arange(first, first - len(drawn), -1, dtype=drawn.dtype)
-    if drawn.dtype != np.uint32:
-        return (drawn % by).view(np.int64)
-    # In double precision no quotient of words is rounded to the next whole number, and there are vector instructions for it.
-    drawn = drawn - (drawn.astype(np.float64) / by).astype(np.uint32) * by
-    return drawn.view(np.int32)
-
-
-def _sorted(others: np.ndarray, memory: np.ndarray) -> Callable[[int, int], tuple[np.ndarray, np.ndarray]]:
-    """Return what gives some places in order, and the exchanges with them, those with one place in order, too."""
-    if others.dtype != np.int32:
-        order = np.argsort(others, kind="stable")
-        return lambda start, stop: (others[order[start:stop]], order[start:stop])
-    # Halves of one number: these are sorted with vector instructions.
-    halves = memory.view(np.int32).reshape(-1, 2)
-    for start in range(0, len(others), CHUNK):
-        part = slice(start, start + CHUNK)
-        halves[part, 1 - LOW_HALF] = others[part]
-        halves[part, LOW_HALF] = np.arange(start, start + len(others[part]))
-    memory.sort()
-    return lambda start, stop: (halves[start:stop, 1 - LOW_HALF].copy(), halves[start:stop, LOW_HALF].copy())
-
-
-def _find_roots(parents: np.ndarray, start: int) -> None:
-    """Put the ends of the chains of numbers, each of which is smaller or its own place's, in the place of a piece's; before it they are there already."""
-    part = parents[start : start + CHUNK]
-    active = np.flatnonzero(part >= start)
-    part[:] = parents.take(part, mode="clip")
-    while active.size:
-        here = part.take(active)
-        further = parents.take(here, mode="clip")
-        part[active] = further
-        active = active.compress(further != here)
 
 
 def _bernoulli_of(stream: Any, count: int, element: dtype, chances: Any, kind: dtype) -> Array:

@@ -131,7 +131,7 @@ def _tests(node: Expression) -> set[Any]:
     return {("other", node, 0)}
 
 
-def patches(flat: Array, window: Window, domain: tuple[int, ...], kind: Any) -> tuple[Array, Array | None]:
+def patches(flat: Array, window: Window, domain: tuple[int, ...], kind: type[np.generic]) -> tuple[Array, Array | None]:
     """Return what a window reads at every coordinate of a domain, as a view of its source or of a padded copy.
 
     The memory of a copy comes with it, which :func:`pool.give_registers` takes back.
