@@ -377,3 +377,137 @@ def test_old_weights_are_freed() -> None:
         assert torch.allclose(compiled(x), model.bias.expand(1, 200))
     gc.collect()
     assert old() is None
+
+
+class Noted:
+    """An object whose special methods change what can be reached."""
+
+    notes: list[str] = []
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self.notes.append("made")
+
+    def __enter__(self) -> Noted:
+        self.notes.append("entered")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.notes.append("left")
+
+    def __add__(self, other: Any) -> Any:
+        self.notes.append("added")
+        return self.value + other
+
+    def __getitem__(self, index: int) -> Any:
+        self.notes.append("asked")
+        return self.value[index]
+
+    def __len__(self) -> int:
+        self.notes.append("counted")
+        return 3
+
+    def __call__(self, x: Any) -> Any:
+        self.notes.append("called")
+        return x * self.value
+
+
+def _inside(x: Any) -> Any:
+    with Noted(x):
+        return x + 1
+
+
+NOTED = Noted(torch.arange(3.0))
+SPECIAL: dict[str, Callable[[Any], Any]] = {
+    "with": _inside,
+    "made": lambda x: Noted(x).value * 2,
+    "+": lambda x: NOTED + x,
+    "[]": lambda x: NOTED[1] + x,
+    "len": lambda x: x + len(NOTED),
+    "()": lambda x: NOTED(x),
+}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_methods_with_side_effects(name: str) -> None:
+    x = torch.arange(3.0)
+    wanted = SPECIAL[name](x).tolist()
+    compiled = torch.compile(SPECIAL[name])
+    Noted.notes.clear()
+    SPECIAL[name](x)
+    once = len(Noted.notes)
+    Noted.notes.clear()
+    with pytest.warns(UserWarning, match="every call changes what the next one finds"):
+        assert [compiled(x).tolist() for _ in range(5)] == [wanted] * 5
+    assert len(Noted.notes) == 5 * once > 0
+
+
+def test_classes_without_a_file() -> None:
+    """Classes of a notebook, whose module has none."""
+    scope: dict[str, Any] = {"__name__": "nowhere", "notes": []}
+    exec("class Kept:\n    def __enter__(self): notes.append(1)\n    def __exit__(self, *_): pass\n", scope)
+    exec("def function(x):\n    with Kept():\n        return x + 1\n", scope)
+    compiled = torch.compile(scope["function"])
+    with pytest.warns(UserWarning, match="every call changes what the next one finds"):
+        for _ in range(5):
+            compiled(torch.ones(2))
+    assert len(scope["notes"]) == 5
+
+
+def test_what_is_printed_is_printed_each_time(capsys: pytest.CaptureFixture[str]) -> None:
+    def helper(x: Any) -> None:
+        print(tuple(x.shape))
+
+    def function(x: Any) -> Any:
+        helper(x)
+        return x + 1
+
+    compiled = torch.compile(function)
+    with pytest.warns(UserWarning, match="it prints"):
+        for _ in range(3):
+            compiled(torch.ones(2))
+    assert capsys.readouterr().out == "(2,)\n" * 3
+
+
+@pytest.mark.parametrize("of_compiled", [False, True])
+def test_attributes_of_functions(of_compiled: bool) -> None:
+    def helper() -> int:
+        helper.calls = getattr(helper, "calls", 0) + 1  # type: ignore[attr-defined]
+        return helper.calls  # type: ignore[attr-defined]
+
+    def function(x: Any) -> Any:
+        compiled.calls = getattr(compiled, "calls", 0) + 1
+        return x * compiled.calls
+
+    compiled = torch.compile(function if of_compiled else lambda x: x * helper())
+    with pytest.warns(UserWarning, match="every call changes what the next one finds"):
+        assert [compiled(torch.ones(())).item() for _ in range(5)] == [1, 2, 3, 4, 5]
+
+
+class Shared:
+    weight = torch.ones(3)
+    parts = [2.0]
+
+
+def test_what_classes_have_for_all_of_their_objects() -> None:
+    """Tensors and lists of a class, be they replaced or changed."""
+    shared = Shared()
+
+    def function(x: Any) -> Any:
+        return x * Shared.weight + shared.weight * shared.parts[0]
+
+    compiled, x = torch.compile(function), torch.arange(3.0)
+
+    def check() -> None:
+        for _ in range(3):
+            assert compiled(x).tolist() == function(x).tolist()
+
+    check()
+    Shared.weight.add_(1)
+    check()
+    Shared.parts.append(3.0)
+    Shared.parts[0] = 5.0
+    check()
+    Shared.weight = torch.full((3,), 7.0)
+    check()
+    assert compiled.statistics["recorded"] == 2

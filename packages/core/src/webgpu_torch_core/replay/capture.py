@@ -110,6 +110,11 @@ def record_call(
 class CompiledFunction:
     """A function whose plans are recorded per state of what it depends on, and replayed afterwards."""
 
+    # What is in __dict__ a program put there, as into a function's: it counts among what the function can reach.
+    __slots__ = (
+        "function", "replays", "worlds", "statistics", "fruitless", "changes", "warned", "__dict__", "__weakref__",
+    )  # fmt: skip
+
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.replays: Bounded[Any, Replay | None] = Bounded(RECORDING_LIMIT)
@@ -125,7 +130,7 @@ class CompiledFunction:
         return CompiledFunction, (self.function,)
 
     def _describe_for_recording(self, description: Description) -> Any:
-        return description.of(self.function)
+        return description.of(self.function), description.of(self.__dict__)
 
     def world(self, roots: list[object]) -> World:
         """Return what the function and these of its arguments can reach."""
@@ -143,7 +148,7 @@ class CompiledFunction:
         if call.ambient is None:
             return self._uncompiled(args, kwargs)
         if call.unseen is not None:
-            return self._refuse(f"it depends on {call.unseen}", args, kwargs)
+            return self._refuse(call.unseen, args, kwargs)
         found = self.replays.get(call.key, _UNSEEN)
         if found is _UNSEEN:
             return self._record(call, args, kwargs)

@@ -15,6 +15,7 @@ import types
 import weakref
 from collections.abc import Iterator
 from functools import partial
+from inspect import getattr_static
 from operator import is_
 from typing import Any
 
@@ -38,6 +39,9 @@ _IDLE = frozenset(
         "_state_dict_pre_hooks",
     )
 )  # fmt: skip
+#: what is called where an object is made
+_MAKING = ("__init__", "__new__")
+_METHODS = (types.FunctionType, property, classmethod, staticmethod)
 _OWN = ("webgpu_torch", "torch")
 _INSTALLED = tuple(
     {os.path.normpath(sysconfig.get_path(name)) + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")}
@@ -65,7 +69,7 @@ class Description:
     Attributes:
         tensors: in the order met.
         objects: opened objects in the order met; ``numbers`` are their places by identity.
-        unseen: what was met that cannot be looked into, or None.
+        unseen: why what was met has no replays, or None: it cannot be looked into, or does what no replay would do.
         roots: modules, functions and optimisers, where they are not to be opened.
         hooks: the numbers of handles -> in the order met.
         holders: dictionaries with numbers that replays read again, in the order met.
@@ -117,7 +121,7 @@ class Description:
             return number
         self.objects.append(value)
         if number == _LIMIT:
-            self.unseen = "more objects than can be compared"
+            self.unseen = "it depends on more objects than can be compared"
         return None
 
     def _of_object(self, value: Any, kind: Any) -> Any:
@@ -156,14 +160,16 @@ class Description:
         """Describe an object without a value of its own, by its attributes."""
         if kind.__module__ == "numpy" and hasattr(value, "tobytes"):
             if value.nbytes > _LARGEST_ARRAY:
-                self.unseen = f"an array of {value.nbytes} bytes, which are too many to be compared at every call"
+                self.unseen = (
+                    f"it depends on an array of {value.nbytes} bytes, which are too many to be compared at every call"
+                )
                 return None
             self.arrays.append((value, value.tobytes()))
             return kind, value.dtype.str, value.shape, self.arrays[-1][1]
         if hasattr(kind, "__next__") or kind.__name__ in ("Random", "RandomState", "bytearray", "deque"):
-            self.unseen = f"a {kind.__name__}, whose state is not known"
+            self.unseen = f"it depends on a {kind.__name__}, whose state is not known"
             return None
-        if _root(kind) in sys.stdlib_module_names and _root(kind) != "__main__":
+        if is_standard(kind):
             # Locks, loggers, files: no part of what is computed.
             return Same(value)
         attributes = getattr(value, "__dict__", None)
@@ -172,7 +178,7 @@ class Description:
             if not slots and kind.__hash__ is not None:
                 return Same(value)
             if not slots:
-                self.unseen = f"a {kind.__name__}, which cannot be compared"
+                self.unseen = f"it depends on a {kind.__name__}, which cannot be compared"
                 return None
             known = [(name, getattr(value, name, _MISSING)) for name in slots]
             self.variables += [(value, name, each) for name, each in known]
@@ -180,7 +186,9 @@ class Description:
         if not self.opens or is_installed(getattr(sys.modules.get(kind.__module__), "__file__", None) or ""):
             self._note(attributes, [*attributes, *attributes.values()])
             return (kind, *[(name, self.of(each)) for name, each in attributes.items()])
-        methods = [self._of_attribute(kind, name) for name in sorted({*self.names, "__call__"} & dir_of(kind))]
+        members = dir_of(kind)
+        called = (self.names & members) | _special(kind).difference(_MAKING)
+        methods = [self._of_attribute(kind, name) for name in sorted(called)]
         found = [(name, each) for name, each in attributes.items() if name in self.names]
         self.variables += [(attributes, name, each) for name, each in found]
         self.sizes.append((attributes, len(attributes)))
@@ -229,7 +237,10 @@ class Description:
             return Same(function)
         names = dict.fromkeys(_names(function.__code__))
         self.names.update(names)
+        if "print" in names and "print" not in function.__globals__:
+            self.unseen = self.unseen or "it prints"
         found: list[Any] = [function.__code__, self.of(function.__defaults__), self.of(function.__kwdefaults__)]
+        found.append(self.of(function.__dict__))
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             self.variables.append((function, name, getattr(function, name)))
         for cell in function.__closure__ or ():
@@ -255,12 +266,18 @@ class Description:
         if not isinstance(value, types.ModuleType | type):
             return self.of(value)
         home = value if isinstance(value, types.ModuleType) else sys.modules.get(value.__module__)
-        file = getattr(home, "__file__", None)
-        library = _root(value) in _OWN or not file or is_installed(file)
+        # A notebook's classes, and those of code that is executed, have no file.
+        file = getattr(home, "__file__", None) or ""
+        library = _root(value) in _OWN or is_standard(value) or is_installed(file)
         # What the code may name of it.
         found: list[Any] = [Same(value)]
+        own = vars(value)
+        if isinstance(value, type) and not library:
+            # Making an object, and with, for and operators on one, call what no code names.
+            own = dir_of(value)
+            names = [*names, *sorted(_special(value).difference(names))]
         for each in names:
-            if (id(value), each) in self.members or each not in vars(value):
+            if (id(value), each) in self.members or each not in own:
                 continue
             self.members.add((id(value), each))
             if isinstance(value, type):
@@ -273,7 +290,8 @@ class Description:
 
     def _of_attribute(self, owner: type, name: str) -> Any:
         value = self._member(owner, name)
-        return value if value.__class__ in _PLAIN else self._of_methods(owner, name)
+        # What a class has besides methods is there for all of its objects: lists, tensors, settings.
+        return self._of_methods(owner, name) if isinstance(value, _METHODS) else self.of(value)
 
     def _member(self, owner: type | types.ModuleType, name: str) -> object:
         """Return what a class or module has by a name, which may be replaced."""
@@ -307,6 +325,12 @@ def is_installed(file: str) -> bool:
     return file.startswith(("<frozen", *_INSTALLED)) or "site-packages" in file or "dist-packages" in file
 
 
+def is_standard(value: object) -> bool:
+    """Return whether an object is of a module that comes with Python."""
+    root = _root(value)
+    return root != "__main__" and root in sys.stdlib_module_names
+
+
 def is_library(function: Any) -> bool:
     """Return whether a function is no part of the program: its globals are not looked at."""
     return _root(function) in _OWN or is_installed(function.__code__.co_filename)
@@ -328,6 +352,15 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield each
 
 
+def _special(owner: type) -> set[str]:
+    """Return the names of those of a class's methods that Python itself calls."""
+    return {
+        name
+        for name in dir_of(owner)
+        if name.startswith("__") and name.endswith("__") and isinstance(getattr_static(owner, name), _METHODS)
+    }
+
+
 def dir_of(owner: type) -> set[str]:
     """Return the names of a class's attributes and methods, those of the library's and of object left out."""
     return {name for each in owner.__mro__ if _root(each) not in (*_OWN, "builtins") for name in each.__dict__}
@@ -338,7 +371,7 @@ class World:
 
     Attributes:
         token: stands for the present description; equal descriptions have the same one.
-        unseen: what cannot be looked into, or None.
+        unseen: why there are no replays, or None.
     """
 
     def __init__(self, *roots: Any) -> None:
