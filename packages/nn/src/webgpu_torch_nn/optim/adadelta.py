@@ -10,6 +10,8 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn.optim.optimizer import real_view
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
 
+_ORDER = "lr rho eps weight_decay maximize capturable foreach differentiable"
+
 
 class Adadelta(ParameterwiseOptimizer):
     """``p -= lr * d`` with ``d = g * sqrt(u + eps) / sqrt(v + eps)`` (Zeiler, 2012).
@@ -42,7 +44,7 @@ class Adadelta(ParameterwiseOptimizer):
     ) -> None:
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        super().__init__(params, options(locals()))
+        super().__init__(params, options(locals(), _ORDER))
 
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": 0.0, "square_avg": torch.zeros_like(parameter), "acc_delta": torch.zeros_like(parameter)}

@@ -10,6 +10,8 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn.optim.optimizer import real_view
 from webgpu_torch_nn.optim.parameterwise import Given, Named, ParameterwiseOptimizer, count, gradient, options, rate
 
+_ORDER = "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize differentiable fused"
+
 
 class Adagrad(ParameterwiseOptimizer):
     """``p -= lr / (1 + (t - 1) * lr_decay) * g / (sqrt(s) + eps)`` with ``s`` the sum of ``g²`` (Duchi et al., 2011).
@@ -44,7 +46,7 @@ class Adagrad(ParameterwiseOptimizer):
             raise ValueError(f"Invalid lr_decay value: {lr_decay}")
         if not initial_accumulator_value >= 0.0:
             raise ValueError(f"Invalid initial_accumulator_value value: {initial_accumulator_value}")
-        super().__init__(params, options(locals()))
+        super().__init__(params, options(locals(), _ORDER))
         for group in self.param_groups:
             for parameter in group["params"]:
                 self.state[parameter].update(self._begin(parameter, group))

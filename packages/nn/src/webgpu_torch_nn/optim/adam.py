@@ -11,6 +11,8 @@ from webgpu_torch_core.replay.updates import updating
 from webgpu_torch_nn.optim.optimizer import rate_tensor, real_view, to_scalar
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, decay, descent, options
 
+_ORDER = "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused decoupled_weight_decay"
+
 
 class Adam(ParameterwiseOptimizer):
     """``p -= lr * m̂ / (sqrt(v̂) + eps)`` with bias-corrected running means of the gradient and its square.
@@ -49,7 +51,7 @@ class Adam(ParameterwiseOptimizer):
         decoupled_weight_decay: bool = False,
     ) -> None:
         betas = betas if differentiable else tuple(to_scalar(beta) for beta in betas)  # type: ignore[assignment]
-        super().__init__(params, options(locals()))
+        super().__init__(params, options(locals(), _ORDER))
 
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         names = "exp_avg", "exp_avg_sq", *(("max_exp_avg_sq",) if group["amsgrad"] else ())

@@ -16,6 +16,9 @@ def _momentum(state: dict[str, Any], group: dict[str, Any], ahead: int = 0) -> f
     return group["betas"][0] * (1.0 - 0.5 * 0.96 ** ((state["step"] + ahead) * group["momentum_decay"]))
 
 
+_ORDER = "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach capturable differentiable"
+
+
 class NAdam(ParameterwiseOptimizer):
     """Adam with Nesterov momentum (Dozat, 2016).
 
@@ -49,7 +52,7 @@ class NAdam(ParameterwiseOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = options(locals())
+        defaults = options(locals(), _ORDER)
         if not momentum_decay >= 0.0:
             raise ValueError(f"Invalid momentum_decay value: {momentum_decay}")
         super().__init__(params, defaults)

@@ -74,11 +74,12 @@ class ParameterwiseOptimizer(Optimizer):
         return numbers(state)
 
 
-def options(scope: dict[str, object]) -> dict[str, Any]:
+def options(scope: dict[str, object], order: str = "") -> dict[str, Any]:
     """Return an optimiser's default options, its arguments, checked as far as they are common.
 
     Args:
         scope: the ``locals()`` of its ``__init__``, where nothing else has a name yet.
+        order: the names in the order in which PyTorch's groups of parameters have them, where arguments come in another.
 
     Raises:
         ValueError: the learning rate, eps, a beta or another option is out of range.
@@ -97,7 +98,7 @@ def options(scope: dict[str, object]) -> dict[str, Any]:
             raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
     if not given.get("weight_decay", 0) >= 0.0:
         raise ValueError(f"Invalid weight_decay value: {given['weight_decay']}")
-    return given
+    return {name: given[name] for name in order.split()} if order else given
 
 
 def count(state: dict[str, float]) -> None:

@@ -23,6 +23,9 @@ def _rectification(step: float, beta2: float) -> float:
     return ratio**0.5 * (1 - beta2**step) ** 0.5
 
 
+_ORDER = "lr betas eps weight_decay maximize foreach capturable decoupled_weight_decay differentiable"
+
+
 class RAdam(ParameterwiseOptimizer):
     """Adam whose first steps, too few to know the variance, are plain momentum (Liu et al., 2019).
 
@@ -54,7 +57,7 @@ class RAdam(ParameterwiseOptimizer):
         capturable: bool = False,
         differentiable: bool = False,
     ) -> None:
-        super().__init__(params, options(locals()))
+        super().__init__(params, options(locals(), _ORDER))
 
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": 0.0, "exp_avg": torch.zeros_like(parameter), "exp_avg_sq": torch.zeros_like(parameter)}

@@ -10,6 +10,8 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn.optim.optimizer import real_view
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
 
+_ORDER = "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable"
+
 
 class RMSprop(ParameterwiseOptimizer):
     """``p -= lr * g / (sqrt(v) + eps)`` with ``v`` the running mean of ``g²`` (Hinton, lecture 6e, 2012).
@@ -43,7 +45,7 @@ class RMSprop(ParameterwiseOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = options(locals())
+        defaults = options(locals(), _ORDER)
         if not alpha >= 0.0:
             raise ValueError(f"Invalid alpha value: {alpha}")
         super().__init__(params, defaults)

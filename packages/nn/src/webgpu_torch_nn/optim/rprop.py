@@ -10,6 +10,8 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_nn.optim.optimizer import real_view, to_scalar
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options
 
+_ORDER = "lr etas step_sizes foreach maximize differentiable capturable"
+
 
 class Rprop(ParameterwiseOptimizer):
     """Steps of each element's own size along the gradient's sign (Riedmiller and Braun, 1993).
@@ -41,7 +43,7 @@ class Rprop(ParameterwiseOptimizer):
         maximize: bool = False,
         differentiable: bool = False,
     ) -> None:
-        defaults = options(locals())
+        defaults = options(locals(), _ORDER)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         super().__init__(params, defaults)
