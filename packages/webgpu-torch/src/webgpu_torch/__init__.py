@@ -148,6 +148,7 @@ from .checks import _check_tensor_all_with as _check_tensor_all_with
 from .checks import _check_type as _check_type
 from .checks import _check_value as _check_value
 from .checks import _check_with as _check_with
+from ._higher_order_ops import cond as cond
 from ._parts import install_as_torch as install_as_torch
 from ._parts import lazily as _lazily
 from .backends.mkldnn import _mkldnn as _mkldnn
