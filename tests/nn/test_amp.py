@@ -42,6 +42,12 @@ CALLS = {
     "fft": lambda lib, x, w: lib.fft.fft(x @ w).real,
     "lstm": lambda lib, x, w: _recurrent(lib.nn.LSTM, x @ w),
     "gru": lambda lib, x, w: _recurrent(lib.nn.GRU, x @ w),
+} | {
+    f"{mode} {pairs}d": lambda lib, x, w, mode=mode, pairs=pairs: lib.nn.functional.pad(
+        (x @ w).reshape(1, 1, *(4, 4) if pairs == 2 else (2,) * 2 + (4,) if pairs == 3 else (16,)), (1, 1) * pairs, mode
+    )
+    for mode in ("constant", "reflect", "replicate", "circular")
+    for pairs in (1, 2, 3)
 }
 
 

@@ -218,3 +218,48 @@ def test_norms_of_16_bit_numbers_do_not_overflow(device: str) -> None:
     numbers = torch.tensor([30.0, -40.0, 20.0], dtype=torch.float16)
     check(lambda t, a: t.linalg.vector_norm(a, 6), [numbers], device, gradient=False, where="6-norm")
     check(lambda t, a: t.linalg.vector_norm(a, -0.5), [numbers], device, gradient=False, where="-0.5-norm")
+
+
+#: what LAPACK leaves by columns, of matrices and a right-hand side
+BY_COLUMNS: dict[str, Callable[..., Any]] = {
+    "inv": lambda t, a, b: t.linalg.inv(a),
+    "solve": lambda t, a, b: t.linalg.solve(a, b),
+    "solve from the right": lambda t, a, b: t.linalg.solve(a, b.mT, left=False),
+    "solve of vectors": lambda t, a, b: t.linalg.solve(a, b[..., 0]),
+    "solve_triangular": lambda t, a, b: t.linalg.solve_triangular(a, b, upper=True),
+    "svd": lambda t, a, b: t.linalg.svd(a),
+    "svd of tall": lambda t, a, b: t.linalg.svd(b, full_matrices=False),
+    "eigh": lambda t, a, b: t.linalg.eigh(a + a.mH),
+    "eig": lambda t, a, b: t.linalg.eig(a),
+    "cholesky": lambda t, a, b: t.linalg.cholesky(a @ a.mH),
+    "cholesky upper": lambda t, a, b: t.linalg.cholesky(a @ a.mH, upper=True),
+    "cholesky_solve": lambda t, a, b: t.cholesky_solve(b, a),
+    "cholesky_inverse": lambda t, a, b: t.cholesky_inverse(a),
+    "lu": lambda t, a, b: t.linalg.lu(a),
+    "lu_factor": lambda t, a, b: t.linalg.lu_factor(a),
+    "lu_solve": lambda t, a, b: t.linalg.lu_solve(*t.linalg.lu_factor(a), b),
+    "lu_solve adjoint": lambda t, a, b: t.linalg.lu_solve(*t.linalg.lu_factor(a), b, adjoint=True),
+    "qr": lambda t, a, b: t.linalg.qr(b),
+    "geqrf": lambda t, a, b: t.geqrf(b),
+    "householder_product": lambda t, a, b: t.linalg.householder_product(b, b[..., 0, :]),
+    "ormqr": lambda t, a, b: t.ormqr(a, a[..., 0], b),
+    "ldl_factor": lambda t, a, b: t.linalg.ldl_factor(a @ a.mH),
+    "lstsq": lambda t, a, b: t.linalg.lstsq(b, a),
+    "lstsq of few rows": lambda t, a, b: t.linalg.lstsq(b.mT, b.mT, driver="gelsd"),
+    "matrix_power": lambda t, a, b: t.linalg.matrix_power(a.mT, 1),
+    "pinv": lambda t, a, b: t.linalg.pinv(b),
+}
+
+
+@pytest.mark.parametrize("batch", [(), (2,), (0,)])
+@pytest.mark.parametrize("kind", [torch.float32, torch.complex64])
+@pytest.mark.parametrize("name", BY_COLUMNS)
+def test_how_matrices_lie(name: str, kind: torch.dtype, batch: tuple[int, ...]) -> None:
+    a, b = square(*batch).to(kind), tall(*batch, 4, 2).to(kind)
+    wanted = BY_COLUMNS[name](torch, a, b)
+    found = BY_COLUMNS[name](core, to_ours(a, "cpu"), to_ours(b, "cpu"))
+    pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
+    for have, want in pairs:
+        assert tuple(have.shape) == tuple(want.shape)
+        assert have.stride() == want.stride()
+        assert have._is_view() == want._is_view()

@@ -29,6 +29,12 @@ WRITES: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "mul": lambda t, x, y, z: t.mul(x, y, out=x),
     "div": lambda t, x, y, z: t.div(x, y, rounding_mode="floor", out=x),
     "round": lambda t, x, y, z: t.round(y, out=x) if y.shape == x.shape else None,
+    "lerp": lambda t, x, y, z: t.lerp(y, y, 0.5, out=x) if y.shape == x.shape else None,
+    "nan_to_num": lambda t, x, y, z: t.nan_to_num(y, out=x) if y.shape == x.shape else None,
+    "cumsum": lambda t, x, y, z: t.cumsum(y, 0, out=x) if y.shape == x.shape else None,
+    "cumprod": lambda t, x, y, z: t.cumprod(y, 1, out=x) if y.shape == x.shape else None,
+    "sort": lambda t, x, y, z: t.sort(y, out=(x, t.empty(0, dtype=t.int64))) if y.shape == x.shape else None,
+    "topk": lambda t, x, y, z: t.topk(y, 3, out=(x, t.empty(0, dtype=t.int64))) if y.shape == x.shape else None,
 }
 
 

@@ -153,3 +153,43 @@ def test_writes_through_a_flattened_result_are_kept(device: str) -> None:
     order = to_ours(torch.arange(8.0).reshape(4, 2), device).argsort(dim=0, stable=True)
     order.flatten()[::2].add_(1)
     assert order.tolist() == [[1, 0], [2, 1], [3, 2], [4, 3]]
+
+
+#: of a namespace, and operands that lie in any order; results that are written into an empty ``out`` lie as those that are made
+INTO = {
+    "add": (lambda t, x, **out: t.add(x, 1, **out), 1),
+    "atan2": (lambda t, x, **out: t.atan2(x, x, **out), 1),
+    "where": (lambda t, x, **out: t.where(x > 0, x, x, **out), 1),
+    "lerp": (lambda t, x, **out: t.lerp(x, x, 0.5, **out), 1),
+    "sort": (lambda t, x, **out: t.sort(x, stable=True, dim=0, **out), 2),
+    "amax": (lambda t, x, **out: t.amax(x, 0, keepdim=True, **out), 1),
+    "kron": (lambda t, x, **out: t.kron(x, x, **out), 1),
+    "slice_scatter": (lambda t, x, **out: t.slice_scatter(x, x[:1], 0, 0, 1, **out), 1),
+    "inv": (lambda t, x, **out: t.linalg.inv(x, **out), 1),
+    "solve": (lambda t, x, **out: t.linalg.solve(x, x, **out), 1),
+    "cholesky": (lambda t, x, **out: t.linalg.cholesky(x, **out), 1),
+    "older cholesky": (lambda t, x, **out: t.cholesky(x, **out), 1),
+    "cholesky_solve": (lambda t, x, **out: t.cholesky_solve(x, x, **out), 1),
+    "lu_factor": (lambda t, x, **out: t.linalg.lu_factor(x, **out), 2),
+    "qr": (lambda t, x, **out: t.linalg.qr(x, **out), 2),
+    "svd": (lambda t, x, **out: t.linalg.svd(x, **out), 3),
+    "tensorinv": (lambda t, x, **out: t.linalg.tensorinv(x, 1, **out), 1),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.cholesky is deprecated")
+@pytest.mark.parametrize("name", INTO)
+def test_strides_of_what_is_resized(name: str) -> None:
+    function, count = INTO[name]
+    x = torch.tensor([[4.0, 1.0, 0.5], [1.0, 5.0, 0.25], [0.5, 0.25, 6.0]])
+
+    def run(library: Any, x: Any) -> list[Any]:
+        kinds = {"lu_factor": {1: library.int32}, "sort": {1: library.int64}}.get(name, {})
+        outs = tuple(library.empty(0, dtype=kinds.get(number, x.dtype)) for number in range(count))
+        result = function(library, x.t(), out=outs if count > 1 else outs[0])
+        return [type(result).__name__ if count > 1 else "", *outs]
+
+    wanted, found = run(ORACLE, x), run(OURS, to_ours(x, "cpu"))
+    assert found[0] == wanted[0]
+    for have, want in zip(found[1:], wanted[1:], strict=True):
+        assert (tuple(have.shape), have.stride()) == (tuple(want.shape), want.stride())

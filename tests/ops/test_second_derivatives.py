@@ -49,3 +49,40 @@ def test_second_derivatives(name: str, device: str) -> None:
     rtol = 1e-7 if device == "cpu" else 1e-3
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(to_torch(one), other, rtol=rtol, atol=rtol)
+
+
+#: linear functions of a matrix: what comes back depends on what is sent, and on nothing else
+LINEAR: dict[str, Callable[[Any, Any], Any]] = {
+    "diag": lambda t, x: t.diag(x, 1),
+    "diag of a vector": lambda t, x: t.diag(x[0]),
+    "diagonal": lambda t, x: x.diagonal(-1),
+    "diagonal_copy": lambda t, x: t.diagonal_copy(x),
+    "diag_embed": lambda t, x: t.diag_embed(x),
+    "trace": lambda t, x: x.trace().reshape(1),
+    "select_scatter": lambda t, x: t.select_scatter(x, x[0] * 2, 0, 1),
+    "diagonal_scatter": lambda t, x: t.diagonal_scatter(x, x[0]),
+    "as_strided_scatter": lambda t, x: t.as_strided_scatter(t.ones_like(x), x[:2, :2].contiguous(), (2, 2), (3, 1)),
+    "cov": lambda t, x: t.cov(x),
+    "corrcoef": lambda t, x: t.corrcoef(x),
+}
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_gradients_of_what_is_sent_back(name: str, device: str) -> None:
+    """The gradient of a gradient by the gradient that it was made of: where it is missing, products of Hessians are wrong."""
+    kind = torch.float64 if device == "cpu" else torch.float32
+    x = torch.tensor([[1.0, 2.0, 4.0], [3.0, 5.0, 9.0], [2.0, 1.0, 1.0]], dtype=kind)
+
+    def second(library: Any, x: Any) -> tuple[Any, Any, Any]:
+        result = LINEAR[name](library, x)
+        sent = (
+            (library.arange(result.numel(), dtype=x.dtype, device=x.device) + 1).reshape(result.shape).requires_grad_()
+        )
+        (back,) = library.autograd.grad(result, x, sent, create_graph=True)
+        by_sent, by_x = library.autograd.grad((back**2).sum(), (sent, x), allow_unused=True)
+        return back.detach(), by_sent, x.detach() * 0 if by_x is None else by_x
+
+    wanted = second(torch, x.clone().requires_grad_())
+    found = second(ours, to_ours(x, device).requires_grad_())
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(to_torch(one), other, rtol=1e-4, atol=1e-4)

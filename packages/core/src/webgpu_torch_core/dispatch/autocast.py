@@ -46,7 +46,8 @@ _CPU_SINGLE = (
     "ihfft", "inv", "inv_ex", "inverse", "irfft", "irfft2", "irfftn", "kl_div", "l1_loss", "lstsq", "lu_solve",
     "margin_ranking_loss", "matrix_rank", "max_pool3d", "max_unpool2d", "max_unpool3d", "mse_loss", "multi_margin_loss",
     "multilabel_margin_loss", "nanquantile", "nll_loss", "orgqr", "ormqr", "pinverse", "poisson_nll_loss", "polar", "prod",
-    "qr", "quantile", "rfft", "rfft2", "rfftn", "smooth_l1_loss", "soft_margin_loss", "solve", "stft", "svd", "svdvals",
+    "qr", "quantile", "reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "replication_pad3d",
+    "rfft", "rfft2", "rfftn", "smooth_l1_loss", "soft_margin_loss", "solve", "stft", "svd", "svdvals",
     "tensorinv", "tensorsolve", "trace", "triangular_solve", "triplet_margin_loss", "view_as_complex",
 )  # fmt: skip
 _CPU_WIDEST = ("cat", "index_copy", "stack")

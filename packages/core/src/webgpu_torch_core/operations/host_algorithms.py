@@ -10,6 +10,7 @@ from ..notices import warn
 from ..record.devices import MetaEngine, canonical_device, engine_for
 from ..tensors.memory_formats import contiguous_format
 from ..tensors.tensor import Tensor
+from .common import no_view
 from .creation.factories import from_bytes
 
 _counts: dict[str, int] = {}
@@ -31,11 +32,17 @@ def has_algorithm(input: Tensor, name: str) -> bool:
 
 
 def host_call(
-    name: str, inputs: Sequence[Tensor], shapes: Sequence[Sequence[int]] | None, dtypes: Sequence[dtype], **options: Any
+    name: str,
+    inputs: Sequence[Tensor],
+    shapes: Sequence[Sequence[int]] | None,
+    dtypes: Sequence[dtype],
+    by_columns: Sequence[int] = (),
+    **options: Any,
 ) -> tuple[Tensor, ...]:
     """Run an algorithm of the CPU backend, without gradient; outputs have the declared shapes and types.
 
-    Without ``shapes`` the data decide them, so that ``meta`` tensors have no result.
+    Without ``shapes`` the data decide them, so that ``meta`` tensors have no result. ``by_columns`` are the numbers of the outputs
+    whose matrices lie in memory as LAPACK leaves them.
 
     Raises:
         RuntimeError: no CPU backend is installed, or tensors of several devices.
@@ -51,7 +58,10 @@ def host_call(
     if isinstance(inputs[0]._engine, MetaEngine):
         if shapes is None:
             raise NotImplementedError(f"'{name}' of meta tensors: the shape of its result depends on data")
-        return tuple(inputs[0].new_empty(tuple(shape), dtype=kind) for shape, kind in zip(shapes, dtypes, strict=True))
+        return tuple(
+            _placed(inputs[0].new_empty(_stored(shape, number in by_columns), dtype=kind), number in by_columns)
+            for number, (shape, kind) in enumerate(zip(shapes, dtypes, strict=True))
+        )
     try:
         engine = engine_for(canonical_device("cpu"))
     except RuntimeError as error:
@@ -63,7 +73,8 @@ def host_call(
     results = engine.device.algorithm(name, operands, options)
     sizes = [each.shape for each in results] if shapes is None else shapes
     outputs = tuple(
-        _wrapped(array, tuple(shape), kind).to(place) for array, shape, kind in zip(results, sizes, dtypes, strict=True)
+        _placed(_wrapped(array, shape, kind, number in by_columns).to(place), number in by_columns)
+        for number, (array, shape, kind) in enumerate(zip(results, sizes, dtypes, strict=True))
     )
     capture = inputs[0]._engine.capture
     if capture is not None:
@@ -78,9 +89,18 @@ def _dense(tensor: Tensor) -> Tensor:
     return tensor if layout.is_contiguous and not layout.offset else tensor.clone(memory_format=contiguous_format)
 
 
-def _wrapped(array: Any, shape: tuple[int, ...], kind: dtype) -> Tensor:
-    dense = array.astype(kind.name, order="C", copy=False).reshape(-1)
-    return from_bytes(memoryview(dense.view("uint8")), shape, kind, "cpu")
+def _stored(shape: Sequence[int], by_columns: bool) -> tuple[int, ...]:
+    return (*shape[:-2], shape[-1], shape[-2]) if by_columns else tuple(shape)
+
+
+def _placed(stored: Tensor, by_columns: bool) -> Tensor:
+    return no_view(stored.mT) if by_columns else stored
+
+
+def _wrapped(array: Any, shape: Sequence[int], kind: dtype, by_columns: bool) -> Tensor:
+    turned = array.swapaxes(-1, -2) if by_columns else array
+    dense = turned.astype(kind.name, order="C", copy=False).reshape(-1)
+    return from_bytes(memoryview(dense.view("uint8")), _stored(shape, by_columns), kind, "cpu")
 
 
 def _announce(name: str, place: Any) -> None:

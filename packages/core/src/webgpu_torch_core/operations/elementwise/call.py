@@ -27,13 +27,12 @@ from ...ir.layouts import (
     same_places,
 )  # fmt: skip
 from ...ir.steps import differentiate
-from ...notices import warn_of_resizing
 from ...record.context import default_float as default_float
 from ...record.devices import MetaEngine
 from ...record.grad_mode import recording
 from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
-from ...tensors.tensor import MetaValue, Size, Storage, Tensor, check_supported
+from ...tensors.tensor import MetaValue, Storage, Tensor, check_supported
 from ..common import (
     check_apart,
     needs_gradient,
@@ -44,7 +43,7 @@ from ..common import (
     same_device,
 )
 from ..elements import at_start, is_taken, taken
-from ..in_place.writing import make_in_place
+from ..in_place.writing import make_in_place, resize_as_result
 from ..indexing.index_checks import require_divisor
 from .backward import Backward, Gradient
 from .facts import Facts
@@ -469,7 +468,8 @@ def _make_function(name: str, definition: Callable[..., Any], core: Elementwise,
 
 
 def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] = (), exact: bool = False) -> Tensor:
-    """Return a result; where ``out`` is given, written into it: operands may be ``out`` itself, and no other part of it.
+    """Return a result; where ``out`` is given, written into it, which is resized and laid out as the result is where it has another
+    shape: operands may be ``out`` itself, and no other part of it.
 
     Raises:
         RuntimeError: the result's type cannot be cast to that of ``out`` (``exact``: is another), or gradients are recorded.
@@ -492,7 +492,6 @@ def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] 
     if out.device != result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, but it is on {out.device}")
     if out._layout.shape != result._layout.shape:
-        warn_of_resizing(out._layout.shape, result._layout.shape)
-        out.resize_(Size(result._layout.shape))
+        resize_as_result(out, result._layout)
     out.copy_(result)
     return out

@@ -269,7 +269,8 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
     if input.dtype.category < 2:
         form = "tensor" if isinstance(weight, Tensor) else "scalar"
         raise NotImplementedError(f"\"lerp_kernel_{form}\" not implemented for '{type_title(input)}'")
-    return finish_out(e.lerp_tensor_(input, end, weight), out, exact=isinstance(weight, Tensor))
+    operands = (input, end, weight)
+    return finish_out(e.lerp_tensor_(*operands), out, operands, exact=isinstance(weight, Tensor))
 
 
 @operation("elementwise", aliases=("special_logit",))
@@ -428,7 +429,7 @@ def nan_to_num(
         # A product, as PyTorch's, so that NaN passes everywhere.
         slope = lambda grad: grad * e.isfinite(saved.unpack()).to(grad.dtype)  # noqa: E731
         result = attach(result, "NanToNumBackward0", (input,), slope)
-    return finish_out(result, out, exact=True)
+    return finish_out(result, out, (input,), exact=True)
 
 
 for _name in (

@@ -11,7 +11,7 @@ from ...ir.dtypes import FLOAT8, bool_, dtype
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, broadcast_strides, contiguous_strides, is_dense, real_layout, repeats, storage_extent
 from ...ir.layouts import layout as make_layout
-from ...notices import warn
+from ...notices import warn, warn_of_resizing
 from ...record.grad_mode import no_grad, recording
 from ...record.node import Node
 from ...tensors.saved_tensors import short_name
@@ -273,6 +273,14 @@ def assign(target: Tensor, source: Tensor, fresh: bool = False, made: bool = Fal
         if target._retains_grad and before is not None:
             _retain_again(target, before)
     return target
+
+
+def resize_as_result(out: Tensor, place: Layout) -> None:
+    """Give a tensor the sizes of what is to be written into it, and its order in memory."""
+    warn_of_resizing(out._layout.shape, place.shape)
+    out.resize_(place.shape)  # type: ignore[attr-defined]
+    if out._layout.strides != place.strides and is_dense(place):
+        out.as_strided_(place.shape, place.strides)  # type: ignore[attr-defined]
 
 
 def replaced(target: Tensor, result: Tensor) -> Tensor:

@@ -52,7 +52,7 @@ def _written_apart(input: Tensor, src: Tensor, view: Callable[[Tensor], Tensor],
     def run_backward(grad: Tensor) -> tuple[Tensor, Tensor]:
         kept = grad.clone(memory_format=contiguous_format)
         view(kept).zero_()
-        return kept, view(grad).to(kind)
+        return kept, view(grad.contiguous()).to(kind)
 
     return attach(result, title, (input, src), run_backward)
 
@@ -87,7 +87,9 @@ def as_strided_scatter(
     input: Tensor, src: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
     """``input`` with ``src`` where a strided view of it lies."""
-    return _written(input, src, lambda each: as_strided(each, size, stride, storage_offset), "slice")
+    return _written_apart(
+        input, src, lambda each: as_strided(each, size, stride, storage_offset), "AsStridedScatterBackward0"
+    )
 
 
 @operation("composite")

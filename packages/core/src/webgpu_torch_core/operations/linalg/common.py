@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ...ir.dtypes import dtype
 from ...tensors.tensor import Tensor
+from ..common import no_view, row_major
 
 
 class LinAlgError(RuntimeError):
@@ -49,6 +50,11 @@ def real_of(A: Tensor) -> Tensor:
 def lower_half(A: Tensor) -> Tensor:
     """Return the lower triangle with the diagonal halved."""
     return A.tril() - (A.diagonal(0, -2, -1) * 0.5).diag_embed()
+
+
+def by_columns(A: Tensor) -> Tensor:
+    """Return matrices that lie in memory by columns, as LAPACK leaves them."""
+    return no_view(row_major(A.mT).mT)
 
 
 def batch_shape(A: Tensor) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ def _sizes(A: Tensor, full: bool) -> tuple[tuple[int, ...], ...]:
 
 
 def _svd(A: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
-    found = host_call("svd", (A,), _sizes(A, full), (A.dtype, A.dtype.to_real(), A.dtype), full=full)
+    found = host_call("svd", (A,), _sizes(A, full), (A.dtype, A.dtype.to_real(), A.dtype), (0, 2), full=full)
     U, S, Vh = found
     if needs_gradient(A):
         count, saved, kept = S.shape[-1], A._save(), [each._save_result(number) for number, each in enumerate(found)]
@@ -128,7 +128,7 @@ def spectral(A: Tensor, hermitian: bool) -> tuple[Tensor, Tensor, Tensor]:
 
 def _eigh(A: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
     shapes = (tuple(A.shape[:-1]), tuple(A.shape))
-    values, vectors = host_call("eigh", (A,), shapes, (A.dtype.to_real(), A.dtype), upper=upper)
+    values, vectors = host_call("eigh", (A,), shapes, (A.dtype.to_real(), A.dtype), (1,), upper=upper)
     if needs_gradient(A):
         saved, kept = A._save(), (values._save_result(), vectors._save_result(1))
 
@@ -177,7 +177,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor
 def _eig(A: Tensor) -> tuple[Tensor, Tensor]:
     shapes = (tuple(A.shape[:-1]), tuple(A.shape))
     kind = A.dtype.to_complex()
-    values, vectors = host_call("eig", (A,), shapes, (kind, kind))
+    values, vectors = host_call("eig", (A,), shapes, (kind, kind), (1,))
     if needs_gradient(A):
         saved, kept = A._save(), (values._save_result(), vectors._save_result(1))
 

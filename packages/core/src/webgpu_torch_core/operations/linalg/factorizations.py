@@ -9,20 +9,21 @@ from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes
 from ...notices import warn_of_old_function
 from ...tensors.tensor import Tensor
-from ..common import attach, needs_gradient, refusing
+from ..common import attach, needs_gradient, no_view, refusing
 from ..creation.ranges import arange, eye
 from ..host_algorithms import host_call
 from ..movement.joining import cat
 from ..outputs import into
 from ..return_types import make
-from .common import adjoint, batch_shape, lower_half, raise_where, require_matrix, require_square
+from .common import adjoint, batch_shape, by_columns, lower_half, raise_where, require_matrix, require_square
 from .triangular import solve_triangular
 
 
 def _qr(A: Tensor, complete: bool) -> tuple[Tensor, Tensor]:
     batch, (rows, columns) = batch_shape(A), A.shape[-2:]
     width = rows if complete else min(rows, columns)
-    Q, R = host_call("qr", (A,), ((*batch, rows, width), (*batch, width, columns)), (A.dtype,) * 2, complete=complete)
+    shapes = ((*batch, rows, width), (*batch, width, columns))
+    Q, R = host_call("qr", (A,), shapes, (A.dtype,) * 2, (0, 1), complete=complete)
     if needs_gradient(A):
         saved, kept = A._save(), (Q._save_result(), R._save_result(1))
 
@@ -95,7 +96,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     """LAPACK's packed reflections of a QR factorisation, and their factors."""
     require_matrix("torch.geqrf", input, "input")
     count = min(input.shape[-2:])
-    packed, tau = host_call("geqrf", (input,), (input.shape, (*batch_shape(input), count)), (input.dtype,) * 2)
+    packed, tau = host_call("geqrf", (input,), (input.shape, (*batch_shape(input), count)), (input.dtype,) * 2, (0,))
     refused = refusing(NotImplementedError("the derivative for 'geqrf' is not implemented."))
     attach((packed, tau), "NotImplemented", (input,), refused)
     return into(make("geqrf", a=packed, tau=tau), out)
@@ -103,7 +104,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
 
 def _lu(A: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     batch, count = batch_shape(A), min(A.shape[-2:])
-    packed, pivots, info = host_call("lu", (A,), (A.shape, (*batch, count), batch), (A.dtype, int32, int32))
+    packed, pivots, info = host_call("lu", (A,), (A.shape, (*batch, count), batch), (A.dtype, int32, int32), (0,))
     if needs_gradient(A):
         saved, kept = A._save(), packed._save_result()
 
@@ -224,12 +225,12 @@ def lu_solve(
 
 def _lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, turned: bool) -> Tensor:
     if not left:
-        return adjoint(_lu_solve(LU, pivots, adjoint(B), True, not turned))
+        return no_view(adjoint(_lu_solve(LU, pivots, adjoint(B), True, not turned)))
     P = _permutation(pivots, LU)
     lower, upper = _unpacked(LU)
     if turned:
         part = solve_triangular(adjoint(upper), B, upper=False)
-        return P @ solve_triangular(adjoint(lower), part, upper=True, unitriangular=True)
+        return by_columns(P @ solve_triangular(adjoint(lower), part, upper=True, unitriangular=True))
     part = solve_triangular(lower, P.mT @ B, upper=False, unitriangular=True)
     return solve_triangular(upper, part, upper=True)
 
@@ -247,7 +248,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     require_square("torch.linalg.ldl_factor_ex", A)
     batch = batch_shape(A)
     packed, pivots, info = host_call(
-        "ldl_factor", (A.tril(),), (A.shape, A.shape[:-1], batch), (A.dtype, int32, int32), hermitian=hermitian
+        "ldl_factor", (A.tril(),), (A.shape, A.shape[:-1], batch), (A.dtype, int32, int32), (0,), hermitian=hermitian
     )
     if check_errors:
         raise_where(info, "torch.linalg.ldl_factor_ex: {where}D[{order},{order}] is zero.")
@@ -274,7 +275,8 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
     batch = broadcast_shapes(batch_shape(LD), batch_shape(B))
     right = B.expand(*batch, *B.shape[-2:])
     factors, exchanges = LD.expand(*batch, *LD.shape[-2:]), pivots.expand(*batch, pivots.shape[-1])
-    (result,) = host_call("ldl_solve", (factors, exchanges, right), (right.shape,), (B.dtype,), hermitian=hermitian)
+    inputs = (factors, exchanges, right)
+    (result,) = host_call("ldl_solve", inputs, (right.shape,), (B.dtype,), (0,), hermitian=hermitian)
     refused = refusing(RuntimeError("derivative for aten::linalg_ldl_solve is not implemented"))
     attach(result, "NotImplemented", (LD, B), refused)
     return into(result, out, True)

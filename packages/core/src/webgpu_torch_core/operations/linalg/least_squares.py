@@ -9,22 +9,22 @@ from ...ir.dtypes import int64
 from ...ir.type_limits import finfo
 from ...record.devices import on_host
 from ...tensors.tensor import Tensor
-from ..common import attach, needs_gradient
+from ..common import attach, needs_gradient, no_view
+from ..movement.joining import cat
 from ..outputs import into
 from ..return_types import make
-from .common import adjoint, batch_shape, require_matrix
+from .common import adjoint, batch_shape, by_columns, require_matrix
 from .eigenvalues import eigvalsh, spectral, svdvals
 
 if TYPE_CHECKING:
     pass
 
 
-def _pinv(A: Tensor, rtol: Any, atol: Any, hermitian: bool) -> Tensor:
+def _pinv(A: Tensor, rtol: Any, atol: Any, hermitian: bool) -> tuple[Tensor, Tensor]:
+    """Return the inverse, and the singular values."""
     U, S, Vh = spectral(A.detach(), hermitian)
-    if S.shape[-1]:
-        limit = _limit(A, S, rtol, atol)
-        S = S.reciprocal().masked_fill(S <= limit, 0.0)
-    result = adjoint(Vh) @ (S.unsqueeze(-1).to(A.dtype) * adjoint(U))
+    reciprocal = S.reciprocal().masked_fill(S <= _limit(A, S, rtol, atol), 0.0) if S.shape[-1] else S
+    result = adjoint(Vh) @ (reciprocal.unsqueeze(-1).to(A.dtype) * adjoint(U))
     if needs_gradient(A):
         result = result.detach()
         saved, kept = result._save_result(), A._save()
@@ -33,7 +33,7 @@ def _pinv(A: Tensor, rtol: Any, atol: Any, hermitian: bool) -> Tensor:
             return _pinv_gradient(kept.unpack(), saved.unpack(), adjoint(grad))
 
         attach(result, "LinalgPinvBackward0", (A,), run_backward)
-    return result
+    return result, S
 
 
 def _pinv_gradient(A: Tensor, pinv: Tensor, gradh: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ def pinv(
 ) -> Tensor:
     """The Moore–Penrose inverse; singular values up to ``max(atol, rtol * largest)`` count as zero."""
     require_matrix("linalg.pinv", input)
-    return into(_pinv(input, rcond if rcond is not None else rtol, atol, hermitian), out)
+    return into(_pinv(input, rcond if rcond is not None else rtol, atol, hermitian)[0], out)
 
 
 @operation("composite")
@@ -100,14 +100,10 @@ def matrix_rank(
     require_matrix("linalg.matrix_rank", A)
     if tol is not None:
         atol, rtol = tol, 0.0
-    S = svdvals(A.detach()) if not hermitian else _absolute_eigenvalues(A.detach())
+    S = svdvals(A.detach()) if not hermitian else eigvalsh(A.detach()).abs()
     if S.shape[-1] == 0:
         return into(A.new_zeros(batch_shape(A), dtype=int64), out)
     return into((S > _limit(A, S, rtol, atol)).sum(-1), out)
-
-
-def _absolute_eigenvalues(A: Tensor) -> Tensor:
-    return eigvalsh(A).abs()
 
 
 @operation("composite", namespace="linalg", method=False)
@@ -128,14 +124,30 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     columns = B.unsqueeze(-1) if vector else B
     if columns.shape[-2] != A.shape[-2]:
         raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({-1 if vector else -2})")
-    solution = _pinv(A, rcond, None, False) @ columns
+    inverse, S = _pinv(A, rcond, None, False)
+    solution = _as_lapack_leaves(inverse @ columns, A.shape[-2])
     rows, unknowns = A.shape[-2:]
-    rank = matrix_rank(A) if driver != "gels" and driver is not None else A.new_empty(0, dtype=int64)
-    S = svdvals(A.detach()) if driver in ("gelsd", "gelss") else A.new_empty(0, dtype=A.dtype.to_real())
-    residuals = solution.reshape(-1)[:0].abs()
     # PyTorch's drivers where none is named: gelsy on the CPU, which has no residuals, and gels elsewhere.
-    driver = "gelsy" if driver is None and on_host(A.device) else driver
-    if rows > unknowns and driver != "gelsy" and (driver in (None, "gels") or bool((rank == unknowns).all().item())):
+    driver = ("gelsy" if on_host(A.device) else "gels") if driver is None else driver
+    rank = A.new_empty(0, dtype=int64) if driver == "gels" else _rank(A, S, rcond)
+    residuals = solution.detach().abs().new_empty(0)
+    if rows > unknowns and driver != "gelsy" and (driver == "gels" or bool((rank == unknowns).all().item())):
         residuals = ((A @ solution - columns).abs() ** 2).sum(-2)
-    solution = solution.squeeze(-1) if vector else solution
-    return into(make("linalg_lstsq", solution=solution, residuals=residuals, rank=rank, singular_values=S), out)
+    solution = no_view(solution.squeeze(-1)) if vector else solution
+    values = S if driver in ("gelsd", "gelss") else S.new_empty(0)
+    return into(make("linalg_lstsq", solution=solution, residuals=residuals, rank=rank, singular_values=values), out)
+
+
+def _rank(A: Tensor, S: Tensor, rtol: float | None) -> Tensor:
+    if not S.shape[-1]:
+        return A.new_zeros(batch_shape(A), dtype=int64)
+    return (S > _limit(A, S, rtol, None)).sum(-1)
+
+
+def _as_lapack_leaves(solution: Tensor, rows: int) -> Tensor:
+    """Return solutions by columns, where the right-hand sides were: those of more rows leave gaps."""
+    beyond = rows - solution.shape[-2]
+    if beyond <= 0:
+        return by_columns(solution)
+    columns = cat([solution.mT, solution.new_zeros((*solution.shape[:-2], solution.shape[-1], beyond))], -1)
+    return no_view(columns[..., : solution.shape[-2]].mT)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import bfloat16, float16, float32
+from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..common import attach, needs_gradient
 from ..contraction.matrix_products import matmul
@@ -36,7 +37,8 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
     count = power = abs(n)
     if count == 0:
         # A copy that is overwritten: its gradient is zero, not absent.
-        return into(A.clone().copy_(eye(A.shape[-1], dtype=A.dtype, device=A.device)), out)
+        own = A.clone(memory_format=contiguous_format)
+        return into(own.copy_(eye(A.shape[-1], dtype=A.dtype, device=A.device)), out)
     result: Any = None
     while count:
         if count & 1:
@@ -44,7 +46,8 @@ def matrix_power(A: Tensor, n: int, *, out: Tensor | None = None) -> Tensor:
         count >>= 1
         base = base @ base if count else base
     # PyTorch converts what no product writes into ``out``: copies, and what is squared to the end.
-    return into(result.clone() if result is A else result, out, n == -1 or power in (2, 3) or power & (power - 1) != 0)
+    result = result.clone(memory_format=contiguous_format) if result is A else result
+    return into(result, out, n == -1 or power in (2, 3) or power & (power - 1) != 0)
 
 
 @operation("composite", name="matrix_power")

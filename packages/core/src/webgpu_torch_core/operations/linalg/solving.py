@@ -10,13 +10,13 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import int32
 from ...ir.layouts import broadcast_shapes, wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import attach, needs_gradient, type_title
+from ..common import attach, needs_gradient, no_view, type_title
 from ..complex.views import complex as from_parts
 from ..creation.ranges import eye
 from ..host_algorithms import host_call
-from ..outputs import into
+from ..outputs import into, into_rows
 from ..return_types import make
-from .common import adjoint, batch_shape, raise_where, require_square
+from .common import adjoint, batch_shape, by_columns, raise_where, require_square
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Dimensions
@@ -28,7 +28,7 @@ _SINGULAR = (
 
 def _solved(A: Tensor, B: Tensor, name: str) -> tuple[Tensor, Tensor]:
     """Solve ``A X = B`` for matrices B of the same batch."""
-    result, info = host_call("solve", (A, B), (B.shape, batch_shape(A)), (B.dtype, int32))
+    result, info = host_call("solve", (A, B), (B.shape, batch_shape(A)), (B.dtype, int32), (0,))
     if needs_gradient(A, B):
         saved, kept = result._save_result(), A._save()
 
@@ -42,7 +42,7 @@ def _solved(A: Tensor, B: Tensor, name: str) -> tuple[Tensor, Tensor]:
 
 def _inverse(A: Tensor) -> tuple[Tensor, Tensor]:
     one = eye(A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape)
-    result, info = host_call("solve", (A, one), (A.shape, batch_shape(A)), (A.dtype, int32))
+    result, info = host_call("solve", (A, one), (A.shape, batch_shape(A)), (A.dtype, int32), (0,))
     if needs_gradient(A):
         saved = result._save_result()
 
@@ -107,12 +107,16 @@ def _solve(A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
         )
     if not left:
         turned, info = _solve(A.mT, columns.mT, True)
-        return turned.mT, info
+        return no_view(turned.mT), info
     batch = broadcast_shapes(batch_shape(A), batch_shape(columns))
     result, info = _solved(
         A.expand(*batch, *A.shape[-2:]), columns.expand(*batch, *columns.shape[-2:]), "LinalgSolveExBackward0"
     )
-    return (result.squeeze(-1) if vector else result), info
+    if vector:
+        # PyTorch takes several vectors for one matrix, of which each is a row, where it lays them out.
+        alone = no_view(result.squeeze(-1))
+        return (by_columns(alone) if alone.ndim > 1 else alone), info
+    return result, info
 
 
 @operation("composite", namespace="linalg", method=False)
@@ -225,7 +229,7 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
             f"Expected self to satisfy the requirement prod(self.shape[ind:]) == prod(self.shape[:ind]), but got "
             f"{math.prod(last)} != {math.prod(first)}"
         )
-    return into(inv(A.reshape(math.prod(first), math.prod(last))).reshape((*last, *first)), out)
+    return into_rows(inv(A.reshape(math.prod(first), math.prod(last))).reshape((*last, *first)), out)
 
 
 @operation("composite", namespace="linalg", method=False)

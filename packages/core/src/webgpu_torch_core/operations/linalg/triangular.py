@@ -9,12 +9,12 @@ from ...ir.dtypes import int32
 from ...ir.layouts import broadcast_shapes
 from ...notices import warn_of_old_function
 from ...tensors.tensor import Tensor
-from ..common import attach, needs_gradient
+from ..common import attach, needs_gradient, no_view
 from ..creation.ranges import eye
 from ..host_algorithms import host_call
-from ..outputs import into
+from ..outputs import into, into_rows
 from ..return_types import make
-from .common import adjoint, batch_shape, raise_where, require_matrix, require_square
+from .common import adjoint, batch_shape, by_columns, raise_where, require_matrix, require_square
 
 
 @operation("composite", namespace="linalg", method=False)
@@ -35,10 +35,11 @@ def solve_triangular(
         )
     if not left:
         turned = solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular)
-        return into(turned.mT, out, True)
+        return into(by_columns(turned.mT), out, True)
     batch = broadcast_shapes(batch_shape(A), batch_shape(B))
     a, b = A.expand(*batch, *A.shape[-2:]), B.expand(*batch, *B.shape[-2:])
-    (result,) = host_call("solve_triangular", (a, b), (b.shape,), (B.dtype,), upper=upper, unitriangular=unitriangular)
+    options = {"upper": upper, "unitriangular": unitriangular}
+    (result,) = host_call("solve_triangular", (a, b), (b.shape,), (B.dtype,), (0,), **options)
     if needs_gradient(a, b):
         saved, kept = result._save_result(), a._save()
 
@@ -67,12 +68,12 @@ def triangular_solve(
     warn_of_old_function("triangular_solve", "torch.linalg.solve_triangular")
     matrix = A.mT if transpose else A
     solution = solve_triangular(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
-    return into(make("triangular_solve", solution=solution, cloned_coefficient=A.clone()), out)
+    return into(make("triangular_solve", solution=solution, cloned_coefficient=by_columns(A.clone())), out)
 
 
 def _factor(A: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
     source = adjoint(A) if upper else A
-    lower, info = host_call("cholesky", (source,), (A.shape, batch_shape(A)), (A.dtype, int32))
+    lower, info = host_call("cholesky", (source,), (A.shape, batch_shape(A)), (A.dtype, int32), () if upper else (0,))
     if needs_gradient(A):
         saved = lower._save_result()
 
@@ -85,7 +86,7 @@ def _factor(A: Tensor, upper: bool) -> tuple[Tensor, Tensor]:
             return solve_triangular(factor, part, upper=False, left=False)
 
         attach(lower, "LinalgCholeskyExBackward0", (A,), run_backward)
-    return (adjoint(lower) if upper else lower), info
+    return (no_view(adjoint(lower)) if upper else lower), info
 
 
 @operation("composite", namespace="linalg", method=False)
@@ -124,7 +125,7 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
 def cholesky_of_torch(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """As :func:`torch.linalg.cholesky`."""
     warn_of_old_function("cholesky", "torch.linalg.cholesky")
-    return into(cholesky(input, upper=upper), out)
+    return into_rows(cholesky(input, upper=upper), out)
 
 
 @operation("composite")
@@ -150,7 +151,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out: T
             return right, -(input2 @ common if upper else common @ input2)
 
         attach(result, "CholeskySolveBackward0", (input, input2), run_backward)
-    return into(result, out)
+    return into_rows(result, out)
 
 
 def _cholesky_solution(B: Tensor, factor: Tensor, upper: bool) -> Tensor:
@@ -185,7 +186,7 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
             "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]"
         )
     result = eye(A.shape[-2], A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape)
-    return into(_reflected(A, tau, result, turned=False), out)
+    return into(by_columns(_reflected(A, tau, result, turned=False)), out)
 
 
 def _reflected(A: Tensor, tau: Tensor, target: Tensor, turned: bool) -> Tensor:
@@ -231,5 +232,7 @@ def ormqr(
         raise RuntimeError(f"torch.ormqr: other.shape[{-2 if left else -1}] must be equal to input.shape[-2]")
     if not left:
         # other Q = (Q^H other^H)^H.
-        return into(adjoint(ormqr(input, tau, adjoint(other), True, not transpose)), out, True)
-    return into(_reflected(input, tau, other, turned=transpose), out, True)
+        found = adjoint(_reflected(input, tau, adjoint(other), turned=not transpose))
+    else:
+        found = _reflected(input, tau, other, turned=transpose)
+    return into(by_columns(found), out, True)

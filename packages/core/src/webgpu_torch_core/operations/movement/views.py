@@ -274,10 +274,10 @@ def broadcast_to(input: Tensor, size: Sequence[int]) -> Tensor:
 
 @operation("view", method=False)
 def broadcast_tensors(*tensors: Any) -> tuple[Tensor, ...]:
-    """Tensors expanded to their common shape."""
+    """Tensors expanded to their common shape; those that have it are returned themselves."""
     tensors = tuple(tensors[0]) if len(tensors) == 1 and isinstance(tensors[0], tuple | list) else tensors
     shape = broadcast_shapes(*(each._layout.shape for each in tensors))
-    return tuple(expand(each, shape) for each in tensors)
+    return tuple(each if each._layout.shape == shape else expand(each, shape) for each in tensors)
 
 
 @operation("view", title=by_dimension("Squeeze", 0, 1))
@@ -458,8 +458,8 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
         from ..in_place.writing import write
 
         whole = grad.new_zeros(shape)
-        write(diagonal(whole, offset, first, second), grad)
-        return whole
+        write(diagonal(whole, offset, first, second), grad.detach())
+        return attach(whole, "DiagonalBackwardBackward0", (grad,), lambda each: diagonal(each, offset, first, second))
 
     return make_view(input, target, "DiagonalBackward0", run_backward)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ...dispatch.autocast import with_autocast
 from ...dispatch.registry import operation
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
@@ -44,8 +45,15 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode != "constant":
         if value and mode in _MODES:
             raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
-        return _pad_by_index(input, amounts, mode)
+        return _casting_pad(mode, len(amounts) // 2)(input, amounts, mode)
     return _pad_by_number(input, amounts, 0 if value is None else value) if amounts else input.clone()
+
+
+@lru_cache(maxsize=16)
+def _casting_pad(mode: str, pairs: int) -> Callable[[Tensor, list[int], str], Tensor]:
+    """Return :func:`_pad_by_index` with autocast's rule for what PyTorch calls it."""
+    called = {"reflect": "reflection", "replicate": "replication"}.get(mode)
+    return with_autocast(f"{called}_pad{pairs}d", _pad_by_index) if called else _pad_by_index
 
 
 def _pad_by_number(input: Tensor, amounts: Sequence[int], value: float = 0) -> Tensor:

@@ -416,7 +416,7 @@ def _min_or_max(input: Tensor, dim: Any, keepdim: bool, kind: str, title: str, o
         return getattr(elementwise, kind)(input, dim, out=out)
     if dim is None:
         return _into(_extremum(input, kind, None, False, title), out)
-    return _into(_with_positions(input, dim, keepdim, kind, title), out, True)
+    return _into(_with_positions(input, dim, keepdim, kind, title), out, True, (input,))
 
 
 @operation("composite", title="AminmaxBackward0")
@@ -431,7 +431,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False, out
         min=_extremum(input, "minimum", dim, keepdim, "amin"),
         max=_extremum(input, "maximum", dim, keepdim, "amax"),
     )
-    return _into(found, out, True)
+    return _into(found, out, True, (input,))
 
 
 @operation("composite", aliases=("special_logsumexp",), title="LogsumexpBackward0")

@@ -152,14 +152,14 @@ def _middle(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool, tit
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The lower median of all elements, or along a dimension with its position; NaN where there is one."""
     result = _middle(input, dim, keepdim, False, "median")
-    return into(result, out, True)
+    return into(result, out, True, (input,))
 
 
 @operation("composite", title=by_dimension("Nanmedian", 0, 1))
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False, *, out: Any = None) -> Any:
     """The lower median of what is not NaN, of all elements or along a dimension with its position."""
     result = _middle(input, dim, keepdim, True, "nanmedian")
-    return into(result, out, True)
+    return into(result, out, True, (input,))
 
 
 @operation("composite", title="ModeBackward0")
@@ -180,7 +180,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
     place = (number - start).argmax(-1, keepdim=True).movedim(-1, axis)
     found = _pick(values, positions, place, axis, keepdim)
     result = make("mode", values=found[0], indices=found[1])
-    return into(result, out, True)
+    return into(result, out, True, (input,))
 
 
 @operation("composite", title="DistBackward0")

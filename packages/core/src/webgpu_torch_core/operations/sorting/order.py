@@ -70,7 +70,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor |
     result = _scan(input.detach(), dim, "sum", kind)
     own = input.dtype
     attach(result, "CumsumBackward0", (input,), lambda grad: reverse_cumsum(grad, dim).to(own))
-    return into(result, out)
+    return into(result, out, read=(input,))
 
 
 def reverse_cumsum(input: Tensor, dim: int) -> Tensor:
@@ -96,7 +96,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: dtype | None = None, out: Tensor 
             return _cumprod_gradient(saved.unpack().to(wide), grad.to(wide), dim).to(own)
 
         attach(result, "CumprodBackward0", (input,), run_backward)
-    return into(result, out)
+    return into(result, out, read=(input,))
 
 
 def _cumprod_gradient(input: Tensor, grad: Tensor, dim: int) -> Tensor:
@@ -216,7 +216,7 @@ def logcumsumexp(input: Tensor, dim: int, *, out: Tensor | None = None) -> Tenso
             return _running_share(saved.unpack().to(wide), given, dim).to(own)
 
         attach(result, "LogcumsumexpBackward0", (input,), run_backward)
-    return into(result, out, True)
+    return into(result, out, True, (input,))
 
 
 def _running_share(input: Tensor, grad: Tensor, dim: int) -> Tensor:
@@ -266,7 +266,7 @@ def sort(
     input: Tensor, dim: int = -1, descending: bool = False, stable: bool | None = False, *, out: Any = None
 ) -> Any:
     """Values in order along a dimension, and where they came from; always stable, NaN last."""
-    return into(_sorted(input, dim, descending, None, "sort"), out, True)
+    return into(_sorted(input, dim, descending, None, "sort"), out, True, (input,))
 
 
 @operation("sort")
@@ -288,7 +288,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
         raise RuntimeError(f"selected index k out of range: k = {k} for a dimension of size {size}")
     if input.dtype is bool_:
         raise RuntimeError("topk does not support bool dtypes")
-    return into(_sorted(input, dim, largest, int(k), "topk"), out, True)
+    return into(_sorted(input, dim, largest, int(k), "topk"), out, True, (input,))
 
 
 @operation("sort", title="KthvalueBackward0")
@@ -308,7 +308,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
         return into(make("kthvalue", values=values, indices=positions), out, True)
     found = [each.narrow(dim, k - 1, 1) if keepdim else each.select(dim, k - 1) for each in (values, positions)]
     found = [each.clone(memory_format=contiguous_format) for each in found]
-    return into(make("kthvalue", values=found[0], indices=found[1]), out, True)
+    return into(make("kthvalue", values=found[0], indices=found[1]), out, True, (input,))
 
 
 for _function in (cumsum, cumprod):

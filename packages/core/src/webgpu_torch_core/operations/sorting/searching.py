@@ -257,7 +257,7 @@ def _repeated(repeats: Tensor, size: int, total: int | None) -> Tensor:
 @operation("composite")
 def msort(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """Values in order along the first dimension."""
-    return into(sort(input, 0).values, out, True)
+    return into(sort(input, 0).values, out, True, (input,))
 
 
 def _runs(order: Tensor, fresh: Tensor, counted: bool, inverse: bool) -> tuple[Any, Any, Any]:
