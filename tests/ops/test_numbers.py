@@ -267,3 +267,42 @@ def test_ranges_without_data(kind: str, start: float, end: float, step: float) -
         found, expected = (getattr(t, name)(*arguments, dtype=getattr(t, kind), device="meta") for t in (OURS, ORACLE))
         assert tuple(found.shape) == tuple(expected.shape)
         assert (str(found.dtype), found.device.type) == (str(expected.dtype), "meta")
+
+
+#: what takes a number for elements of a type; numbers at the edge of what types, and PyTorch's scalars, hold
+TAKERS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "add": lambda t, x, n: x + n,
+    "mul_": lambda t, x, n: x.mul_(n),
+    "eq": lambda t, x, n: x == n,
+    "rsub": lambda t, x, n: n - x,
+    "full": lambda t, x, n: t.full((2,), n, dtype=x.dtype),
+    "fill_": lambda t, x, n: x.fill_(n),
+    "assigned": lambda t, x, n: x.__setitem__(0, n) or x,
+    "assigned where": lambda t, x, n: x.__setitem__(x >= 0, n) or x,
+    "masked_fill": lambda t, x, n: x.masked_fill(x >= 0, n),
+    "scatter_": lambda t, x, n: x.scatter_(0, t.tensor([0]), n),
+    "pad": lambda t, x, n: t.nn.functional.pad(x, (1, 0), value=n),
+    "tensor": lambda t, x, n: t.tensor(n, dtype=x.dtype),
+    "alpha": lambda t, x, n: t.add(x, x, alpha=n) if isinstance(n, complex) else x,
+}
+NUMBERS = (300, 2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 2**70, 1j, 1 + 0j, math.nan)
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=str)
+@pytest.mark.parametrize("kind", ["float32", "uint8", "int64", "bool"])
+@pytest.mark.parametrize("name", TAKERS)
+def test_numbers_that_a_type_does_not_hold(name: str, kind: str, number: complex) -> None:
+    if kind == "bool" and (name in ("rsub", "assigned where") or number in (2**63, 2**64 - 1)):
+        pytest.skip("truth values are not compared so, nor do they meet unsigned integers")
+    if kind == "int64" and (number != number or (name == "pad" and number == 2**63)):
+        pytest.skip("an undefined conversion")
+
+    def run(library: Any) -> tuple[str, Any]:
+        x = library.tensor([0, 1], dtype=getattr(library, kind))
+        try:
+            result = TAKERS[name](library, x, number)
+        except Exception as error:
+            return type(error).__name__, str(error).partition(" (position")[0].partition(" must")[0]
+        return str(result.dtype), result.tolist()
+
+    assert str(run(OURS)) == str(run(ORACLE))

@@ -6,7 +6,7 @@ import struct
 from array import array
 from collections.abc import Sequence
 from math import copysign, inf
-from typing import Any
+from typing import Any, NoReturn
 
 from .dtypes import STORED_DTYPES, bfloat16, bool_, dtype, float16, float32, uint8, uint64
 from .float8 import FORMATS
@@ -107,10 +107,17 @@ def pack(numbers: Sequence[Any], kind: dtype) -> Any:
             raise ValueError("Overflow when unpacking long long") from error
         raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow") from error
     except (TypeError, ValueError) as error:
+        if any(isinstance(each, complex) for each in numbers):
+            real = kind.category == 2
+            message = (
+                "must be real number, not complex" if real else "'complex' object cannot be interpreted as an integer"
+            )
+            raise TypeError(message) from error
         wrong = next((each for each in numbers if not isinstance(each, bool | int | float | complex)), None)
-        raise TypeError(
-            f"new(): invalid data type '{type(wrong).__name__}'" if wrong is not None else str(error)
-        ) from error
+        if wrong is not None:
+            raise TypeError(f"new(): invalid data type '{type(wrong).__name__}'") from error
+        # What is left is NaN for a type of integers.
+        raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow") from error
 
 
 _C_NAMES = {
@@ -120,8 +127,32 @@ _C_NAMES = {
 }  # fmt: skip
 
 
+#: integers that PyTorch takes as scalars: from the first one on, before the second
+LEAST, BEYOND = -(1 << 63), 1 << 64
+
+
+def refuse_integer(value: int) -> NoReturn:
+    """Raise PyTorch's OverflowError for an integer that is no scalar: neither 64 bits nor 64 unsigned bits hold it."""
+    raise OverflowError("int too big to convert" if value > 0 else "can't convert negative int to unsigned")
+
+
+def real_number(value: complex, kind: dtype) -> float:
+    """Return a number as a real type takes it, which is its real part if that is all of it, or its truth.
+
+    Raises:
+        RuntimeError: the type cannot hold the number.
+    """
+    check_number(value, kind)
+    return value != 0 if kind is bool_ else value.real
+
+
 def check_number(value: complex, kind: dtype) -> None:
-    """Raise PyTorch's RuntimeError for a number that a type cannot hold; unsigned types take negative numbers, wrapped."""
+    """Raise PyTorch's RuntimeError for a number that a type cannot hold; unsigned types take negative numbers, wrapped.
+
+    An integer that no type holds is an OverflowError.
+    """
+    if value.__class__ is int and not LEAST <= value.real < BEYOND:
+        refuse_integer(int(value.real))
     if isinstance(value, complex):
         if value.imag != 0 and 0 < kind.category < 3:
             raise RuntimeError(f"value cannot be converted to type {_C_NAMES[kind.name]} without overflow")
@@ -129,7 +160,9 @@ def check_number(value: complex, kind: dtype) -> None:
     if kind.category == 2:
         fits = not kind.maximum < abs(value) < inf
     elif kind.category == 1:
-        fits = (kind.minimum or -kind.maximum) <= value <= kind.maximum
+        # The largest of 64 bits is no floating-point number: PyTorch compares with the next one.
+        most = float(kind.maximum) if value.__class__ is float else kind.maximum
+        fits = (kind.minimum or -kind.maximum) <= value <= most
     else:
         return
     if not fits:

@@ -314,6 +314,9 @@ class _Merger:
             return False
         items: list[Placed] = []
         for each in known:
+            # What is written over is there before the kernel runs.
+            if slot in each.initials:
+                return False
             item = prepared(each.item, slot, group.item)
             if item is None or not self.limits.fits(item.kernel):
                 return False

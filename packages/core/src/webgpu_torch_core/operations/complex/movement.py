@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ir.host_bytes import real_number
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..common import as_leaf, dtype_title, no_view, row_major, sizes_from, type_title
@@ -20,8 +21,13 @@ def by_parts(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value
 
     ``values`` names or numbers the arguments that are elements though they may be Python numbers.
     """
-    given = [*args, *kwargs.values()]
-    kind = next(each.dtype.to_real() for each in given if isinstance(each, Tensor) and each.is_complex())
+    tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, Tensor)]
+    kind = next((each.dtype.to_real() for each in tensors if each.is_complex()), None)
+    if kind is None:
+        # Only a number is complex.
+        of = tensors[0].dtype
+        plain = [real_number(each, of) if each.__class__ is complex else each for each in (*args, *kwargs.values())]
+        return function(*plain[: len(args)], **dict(zip(kwargs, plain[len(args) :], strict=True)))
 
     def chosen(key: Any, value: Any, part: int) -> Any:
         is_element = isinstance(value, Tensor) and value.is_complex()
@@ -72,6 +78,7 @@ def place_inside_rule(
     function: Any, input: Tensor, before: tuple[int, ...], shape: tuple[int, ...], value: Any, steps: tuple[int, ...],
     ordered: bool,
 ) -> Tensor:  # fmt: skip
+    value = value.item() if isinstance(value, Tensor) else value
     if isinstance(value, complex) and value.imag:
         return by_parts(function, (input, before, shape, value, steps, ordered), {}, (3,))
     if value:

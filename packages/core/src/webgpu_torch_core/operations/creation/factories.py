@@ -211,6 +211,7 @@ def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Te
     if kind.stored is not kind:
         check_supported(engine, kind)
     if kind.is_complex:
+        check_number(value, kind)
         number = complex(value)
         return join(number.real, number.imag, contiguous_layout(shape), place, kind=kind.to_real())
     check_countable(shape, number_of_elements(shape), kind)

@@ -16,6 +16,7 @@ from ...dispatch.type_rules import in_one_precision, rule, ruled_type
 from ...ir import expression as ir
 from ...ir import interpreter
 from ...ir.dtypes import bool_, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
+from ...ir.host_bytes import BEYOND, LEAST, refuse_integer
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import (
     Layout,
@@ -48,6 +49,7 @@ from ..indexing.index_checks import require_divisor
 from .backward import Backward, Gradient
 from .facts import Facts
 from .python_numbers import number_leaf, plain, varies
+from .refusals import refuse_options
 from .resolution import Resolution
 
 _instances: list[Elementwise] = []
@@ -126,7 +128,7 @@ class Elementwise:
                     tracked = None
             else:
                 key.append(type(each))
-                parameters.append(each)
+                parameters.append(each if each.__class__ is not int or LEAST <= each < BEYOND else refuse_integer(each))
         if extras is None:
             extras = self.defaults
             key += self.default_key
@@ -235,12 +237,7 @@ class Elementwise:
 
     def _types(self, operands: tuple[Any, ...], extras: tuple[Any, ...]) -> tuple[dtype, dtype]:
         promoted = result_type(*operands)
-        if self.name in ("add", "sub"):
-            (alpha,) = extras
-            if isinstance(alpha, str):
-                raise TypeError(f"{self.name}(): argument 'alpha' must be Number, not str")
-            if promoted.category < 2 and alpha.__class__ is float:
-                raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+        refuse_options(self.name, extras, promoted)
         if self.facts.refuses is not None:
             self.facts.refuses(operands, promoted)
         if self.facts.whole and promoted.category >= 2:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...dispatch.type_rules import involves_complex
 from ...ir.dtypes import bool_, complex128, float32, float64, uint8
-from ...ir.host_bytes import check_number, stored
+from ...ir.host_bytes import check_number, real_number, stored
 from ...notices import warn_once
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
@@ -341,10 +341,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
             f"masked_fill_ only supports a 0-dimensional value tensor, but got tensor with {value.ndim} dimension(s)."
         )
     if isinstance(value, Tensor) and value.dtype.is_complex and not input.dtype.is_complex:
-        number = value.item()
-        if isinstance(number, complex) and number.imag:
-            raise RuntimeError(f"value cannot be converted to type {input.dtype.name} without overflow")
-        value = number.real
+        value = real_number(value.item(), input.dtype)
     filled = value if isinstance(value, Tensor) else input.new_full((), value)
     filled = filled.to(dtype=input.dtype, device=input.device)
     return row_major(e.select_(filled, row_major(input), row_major(mask)))

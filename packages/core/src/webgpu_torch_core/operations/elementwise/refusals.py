@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...ir.dtypes import bool_, dtype
+from ...ir.host_bytes import check_number
 from ..common import dtype_title
 
 Refusal = Callable[[tuple[Any, ...], dtype], None]
@@ -29,3 +30,18 @@ def no_booleans(kernel: str) -> Refusal:
             raise NotImplementedError(f"\"{kernel}\" not implemented for 'Bool'")
 
     return refuse
+
+
+def refuse_options(name: str, options: tuple[object, ...], promoted: dtype) -> None:
+    """Raise for factors that are no numbers of the type in which an operation computes."""
+    if name in ("add", "sub"):
+        (alpha,) = options
+        if isinstance(alpha, str):
+            raise TypeError(f"{name}(): argument 'alpha' must be Number, not str")
+        if promoted.category == 2 and alpha.__class__ is complex:
+            raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
+        if promoted.category < 2 and alpha.__class__ in (float, complex):
+            raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
+    for each in options:
+        if isinstance(each, complex) and not promoted.is_complex:
+            check_number(each, promoted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex, TypeGuard
 
 from ...ir import expression as ir
 from ...ir.dtypes import dtype, int32, int64
@@ -419,3 +419,29 @@ def means_tuple(subscript: object) -> bool:
         "will result either in an error or a different result"
     )
     return True
+
+
+def in_range(position: int, size: int, dim: int) -> int:
+    """Return a position of a dimension of a size.
+
+    Raises:
+        IndexError: it is outside.
+    """
+    # PyTorch counts the parts of a subscript, not the dimensions.
+    if not -size <= position < size:
+        raise IndexError(f"index {position} is out of bounds for dimension {dim} with size {size}")
+    return position
+
+
+def bound(value: object) -> int:
+    """Return where a slice begins or ends, as Python's int.
+
+    Raises:
+        TypeError: it is no integer.
+    """
+    if not isinstance(value, SupportsIndex):
+        raise TypeError("slice indices must be integers or None or have an __index__ method")
+    try:
+        return int(value.__index__())
+    except TypeError as error:
+        raise TypeError("only integer tensors of a single element can be converted to an index") from error

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from ...dispatch.direct import PLAIN
 from ...dispatch.registry import operation
 from ...dispatch.titles import retitled
 from ...ir.dtypes import bool_, int32, int64, uint8
+from ...ir.host_bytes import real_number
 from ...ir.layouts import (
     broadcast_shapes,
     broadcast_strides,
@@ -35,7 +36,7 @@ from ..in_place.writing import (
 from ..movement.views import make_view, permute, select_dimension, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions, write_slices
-from .index_checks import Report, check_positions, means_tuple, positions_inside, require_inside
+from .index_checks import Report, bound, check_positions, in_range, means_tuple, positions_inside, require_inside
 from .nonzero import chooses, chosen_elements, coordinates, masked_scatter, nonzero_positions
 from .scatter_reductions import scatter_reduce
 from .scattering import put_repeated
@@ -140,12 +141,12 @@ def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) 
                 raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
             elif each.ndim == 0:
                 # PyTorch reads a 0-d integer tensor as a number: a view, even beside index tensors.
-                view = view.select(dim, _in_range(int(each.item()), view._layout.shape[dim], entries.place(part)))
+                view = view.select(dim, in_range(int(each.item()), view._layout.shape[dim], entries.place(part)))
             else:
                 indices.append(each if each.device == input.device else each.to(input.device))
                 dim += 1
         elif hasattr(each, "__index__"):
-            view = view.select(dim, _in_range(each.__index__(), view._layout.shape[dim], entries.place(part)))
+            view = view.select(dim, in_range(each.__index__(), view._layout.shape[dim], entries.place(part)))
         elif isinstance(each, str):
             raise TypeError(f"new(): invalid data type '{type(each).__name__}'")
         else:
@@ -161,15 +162,8 @@ def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) 
     return view, indices
 
 
-def _in_range(position: int, size: int, dim: int) -> int:
-    # PyTorch counts the parts of a subscript, not the dimensions.
-    if not -size <= position < size:
-        raise IndexError(f"index {position} is out of bounds for dimension {dim} with size {size}")
-    return position
-
-
 def _slice(view: Tensor, dim: int, each: slice) -> Tensor:
-    first, last, step = (None if bound is None else _bound(bound) for bound in (each.start, each.stop, each.step))
+    first, last, step = (None if end is None else bound(end) for end in (each.start, each.stop, each.step))
     step = 1 if step is None else step
     if step <= 0:
         raise ValueError("step must be greater than zero")
@@ -179,15 +173,6 @@ def _slice(view: Tensor, dim: int, each: slice) -> Tensor:
     if length == size and step == 1:
         return view
     return slice_view(view, dim, start, length, step)
-
-
-def _bound(bound: object) -> int:
-    if not isinstance(bound, SupportsIndex):
-        raise TypeError("slice indices must be integers or None or have an __index__ method")
-    try:
-        return int(bound.__index__())
-    except TypeError as error:
-        raise TypeError("only integer tensors of a single element can be converted to an index") from error
 
 
 def _mask_positions(view: Tensor, mask: Tensor, dim: int, apart: bool = True) -> list[Tensor]:
@@ -328,16 +313,34 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
     if not isinstance(value, Tensor):
         if not isinstance(value, bool | int | float | complex) and getattr(value, "shape", None) != ():
             raise TypeError(f"can't assign a {type(value).__name__} to a torch.{dtype_title(self.dtype)}Tensor")
+        if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+            raise ValueError("Overflow when unpacking long long")
         value = self.new_full((), value) if isinstance(value, bool | int | float | complex) else self.new_tensor(value)
     value = value.to(self.device) if value.device != self.device and value.ndim == 0 else value
     if all(each is None for each in indices):
         while value.ndim > view.ndim and value.shape[0] == 1:
             value = value.squeeze(0)
-        view.copy_(value if value._layout.shape == view._layout.shape else value.expand(view._layout.shape))
+        view.copy_(value if value._layout.shape == view._layout.shape else _spread(value, view._layout.shape))
         return
     # A single mask fills with any one number; elements that are picked are not converted.
     fills = _fills(entries, value)
+    if fills and value.dtype.is_complex and not self.dtype.is_complex:
+        value = self.new_full((), real_number(value.item(), self.dtype))
     _put(view, indices, value.to(self.dtype) if fills else value, False, fills)
+
+
+def _spread(value: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return a value that is assigned expanded to a shape; what PyTorch's error shows begins with the first size that is not 1."""
+    try:
+        return value.expand(shape)
+    except RuntimeError:
+        return _trimmed(value).expand(shape)
+
+
+def _trimmed(value: Tensor) -> Tensor:
+    while value.ndim and value.shape[0] == 1:
+        value = value.squeeze(0)
+    return value
 
 
 def _fills(entries: list[Any], value: Tensor) -> bool:
@@ -375,7 +378,7 @@ def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool, fills
         value = value.expand(target)
     except RuntimeError:
         raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(value.shape)} cannot be broadcast to indexing result of shape "
+            f"shape mismatch: value tensor of shape {list(_trimmed(value).shape)} cannot be broadcast to indexing result of shape "
             f"{list(target)}"
         ) from None
     if shown is not plain and fills:

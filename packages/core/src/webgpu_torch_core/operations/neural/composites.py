@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...dispatch.autocast import with_autocast
 from ...dispatch.registry import operation
+from ...ir.host_bytes import check_number
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import ordered_as, refuse_types, with_ordered_gradient
@@ -56,7 +57,12 @@ def _casting_pad(mode: str, pairs: int) -> Callable[[Tensor, list[int], str], Te
     return with_autocast(f"{called}_pad{pairs}d", _pad_by_index) if called else _pad_by_index
 
 
-def _pad_by_number(input: Tensor, amounts: Sequence[int], value: float = 0) -> Tensor:
+def _pad_by_number(input: Tensor, amounts: Sequence[int], value: Tensor | complex = 0) -> Tensor:
+    if value:
+        number = value.item() if isinstance(value, Tensor) else value
+        # As PyTorch takes it: a double.
+        value = number if isinstance(number, complex) else float(number)
+        check_number(value, input.dtype)
     before, shape = [0] * input.ndim, list(input._layout.shape)
     for pair in range(len(amounts) // 2):
         dim = input.ndim - 1 - pair
