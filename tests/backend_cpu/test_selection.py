@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+import webgpu_torch_core as core
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from webgpu_torch_backend_cpu import runtime
 from webgpu_torch_backend_cpu.choices import MANY
 from webgpu_torch_backend_cpu.runtime import LEAST_GROUPS, first_sorted, select, sorted_order
 
@@ -90,3 +93,51 @@ def test_values_chosen_by_masks_are_those_chosen_one_by_one(data, kind, length):
         np.broadcast_to(found, expected.shape), expected, equal_nan=kind != np.bool_
     )
     assert not np.shares_memory(found, one) and not np.shares_memory(found, other)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.data(),
+    st.sampled_from([np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64]),
+    st.sampled_from([(4200,), (4, 1100), (2, 3, 700)]),
+    st.integers(0, 63),
+    st.booleans(),
+    st.sampled_from([1, 1 << 16]),
+)
+def test_integers_by_their_digits(data, kind, shape, bits, descending, long_line):
+    """Of few values and of many, at either end of what the type has."""
+    limits = np.iinfo(kind)
+    width = min(1 << bits, limits.max - limits.min)
+    low = data.draw(st.sampled_from([limits.min, limits.max - width]) | st.integers(limits.min, limits.max - width))
+    keys = np.random.default_rng(bits).integers(low, low + width, shape, kind, endpoint=True)
+    expected = np.argsort(keys[..., ::-1] if descending else keys, axis=-1, kind="stable")
+    if descending:
+        expected = (shape[-1] - 1 - expected)[..., ::-1]
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr(runtime, "LONG_LINE", long_line)
+        assert np.array_equal(sorted_order(keys, descending), expected)
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    arrays.arrays(np.float32, arrays.array_shapes(min_dims=1, max_dims=3, max_side=9), elements=NUMBERS),
+    st.data(),
+    st.sampled_from(["float32", "float64", "bfloat16", "int64"]),
+)
+def test_order_statistics(values, data, kind):
+    """The element with a number and the median, wherever NaN is, are PyTorch's, and lie where their positions say."""
+    if kind == "int64":
+        values = np.where(np.isfinite(values), values, 7)
+    theirs = torch.from_numpy(values).to(getattr(torch, kind))
+    ours = core.tensor(theirs.tolist(), dtype=getattr(core, kind), device="cpu")
+    dim, keepdim = data.draw(st.integers(0, values.ndim - 1)), data.draw(st.booleans())
+    number = data.draw(st.integers(1, values.shape[dim]))
+    for found, expected in (
+        (ours.kthvalue(number, dim, keepdim), theirs.kthvalue(number, dim, keepdim)),
+        (ours.median(dim, keepdim), theirs.median(dim, keepdim)),
+    ):
+        positions = torch.tensor(found.indices.tolist())
+        taken = theirs.gather(dim, positions if keepdim else positions.unsqueeze(dim))
+        taken = taken if keepdim else taken.squeeze(dim)
+        for each in (taken, expected.values):
+            torch.testing.assert_close(torch.tensor(found.values.tolist(), dtype=theirs.dtype), each, equal_nan=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import standard_name
@@ -149,7 +149,7 @@ class RowWriter(Writer):
             self.put(kernel.row_stores, names, kernel.outer, {}, "")
             return
         printer = self.printer(domain, block, reduced)
-        printer.order = range(len(domain))
+        printer.order = self._order(domain)
         sizes = "".join(f"{each}, " for each in (domain[1:] if block else domain))
         for number, reduction in enumerate(kernel.reductions):
             value = printer.value(reduction.value)
@@ -167,6 +167,15 @@ class RowWriter(Writer):
         # Last, because the elements' values may read what these overwrite.
         self.put(kernel.row_stores, names, kernel.outer, block, indent)
         self.use_registers(first, domain, block, printer.order)
+
+    def _order(self, domain: Shape) -> list[int]:
+        """Return the dimensions from the one along which the elements of the first operand that has all lie farthest apart."""
+        axes, kernel = list(range(len(domain))), self.kernel
+        roots = (*(each.value for each in kernel.reductions), *(each.value for each in kernel.stores))
+        for node in topological(*roots):
+            if node.step == "load" and all(node.payload[2][axis] > 0 or domain[axis] == 1 for axis in axes):
+                return sorted(axes, key=lambda axis: -node.payload[2][axis])
+        return axes
 
     def _is_long(self) -> bool:
         """Return whether rows are so long that one reduction's operand should not be computed at once."""

@@ -58,7 +58,7 @@ class CpuDevice(Device):
     """NumPy on the host."""
 
     name = "cpu"
-    algorithms = frozenset({"fourier", "nonzero"})
+    algorithms = frozenset({"fourier", "nonzero", "order_statistic"})
     # NumPy binds nothing, but a kernel over very many arrays neither stays in cache nor is quick to schedule.
     maximum_bindings = 32
     runs_single = True

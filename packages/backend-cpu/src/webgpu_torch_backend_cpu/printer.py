@@ -61,6 +61,9 @@ _FORWARDS = frozenset((
 #: types of whose extrema NumPy has vector instructions for two arrays only
 _LINED = ("float32", "float64", "int32", "int64")
 
+#: conversions that can write where they are told
+_CONVERSIONS = ("r.cast(", "r.from_half(", "r.from_bfloat16(")
+
 #: the same of this package, and further arguments
 CHOICES = {"select": ", False", "clip": ""}
 
@@ -156,9 +159,7 @@ class Printer:
     @staticmethod
     def _conversion(source: str) -> str | None:
         """Return the source, without its end, of the call of a conversion that can write where it is told."""
-        return (
-            source[:-1] if source.startswith(("r.from_half(", "r.from_bfloat16(")) and source.count("(") == 1 else None
-        )
+        return source[:-1] if source.startswith(_CONVERSIONS) and source.count("(") == 1 else None
 
     def _in_order(self, node: Expression, arguments: list[str]) -> bool:
         """Return whether a value's elements lie in memory in the order of the results."""
@@ -240,4 +241,4 @@ def convert(name: str, source: dtype, target: dtype) -> str:
     kind = f"n.{TYPES[target.name]}"
     if target.category == 1 and source.category == 2:
         return f"r.to_integer({name}, {kind})"
-    return f"n.asarray({name}).astype({kind})"
+    return f"r.cast({name}, {kind})"

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from .pool import give_registers, take_registers
+
 Array = Any
 
 #: numbers that are added in single precision before their sums are in double: no sum has more than a few roundings
@@ -14,6 +16,8 @@ GROUP = 32
 FEW = 1 << 14
 #: elements of rows from which on groups are worth it where rows end with a part of one
 LONG = 256
+#: elements of halves of rows down to which they are multiplied
+LANES = 16
 _ONES = np.ones(GROUP, np.float32)
 
 
@@ -30,7 +34,7 @@ def added(values: Array, axes: tuple[int, ...], kind: type) -> Array:
     outer = values.shape[: values.ndim - len(axes)]
     sums = _groups_of_rows(values, len(axes)) if values.strides[-1] == values.itemsize else None
     if sums is None and len(axes) == 1:
-        sums = _groups_of_columns(values)
+        sums = _groups_of_columns(values) if values.shape[-2:-1] >= (GROUP,) else _groups_of_parts(values)
     # What passes beyond single precision on the way need not at the end.
     if sums is None or not np.isfinite(sums).all():
         return np.add.reduce(values, axis=axes, keepdims=True, dtype=np.float64)
@@ -90,6 +94,28 @@ def _groups_of_columns(values: Array) -> Array | None:
     return found
 
 
+def _groups_of_parts(values: Array) -> Array | None:
+    """Return the same where few of the axis before lie between one element and the next, as the parts of complex numbers do."""
+    if (
+        values.ndim < 2
+        or values.shape[-1] < 2 * GROUP
+        or values.strides[-2:]
+        != (
+            values.itemsize,
+            values.shape[-2] * values.itemsize,
+        )
+    ):
+        return None
+    *outer, width, length = values.shape
+    whole = length // GROUP * GROUP
+    rows = values.swapaxes(-1, -2)
+    groups = rows[..., :whole, :].reshape(*outer, -1, GROUP * width)
+    found = np.add.reduce(groups @ np.tile(np.eye(width, dtype=np.float32), (GROUP, 1)), axis=-2, dtype=np.float64)
+    if whole < length:
+        found += np.add.reduce(rows[..., whole:, :], axis=-2, dtype=np.float64)
+    return found
+
+
 #: elements of rows that are short, and of those that are added at a time: their doubles stay in memory that is already mapped
 _SHORT, _TOGETHER = 64, 1 << 13
 
@@ -113,12 +139,19 @@ def product(values: Array, axes: tuple[int, ...], kind: Any) -> Array:
 
 
 def multiplied(values: Array, axes: tuple[int, ...], kind: type) -> Array:
-    """Return a product over the last axes in a type; along long ones as many products side by side, since each waits for the one before."""
-    length = values.shape[-1] if len(axes) == 1 else 0
-    lanes = 1 << (length.bit_length() // 2)
-    if length >= LONG and length % lanes == 0 and values.strides[-1] == values.itemsize:
-        several = values.reshape(*values.shape[:-1], -1, lanes).astype(kind, copy=False)
-        values = np.multiply.reduce(several, axis=-2)
+    """Return a product over the last axes in a type; along long ones one half times the other first: in order each waits for the one before."""
+    if len(axes) == 1 and values.shape[-1] >= LONG and values.strides[-1] == values.itemsize:
+        memory = take_registers(values.size * np.dtype(kind).itemsize)
+        whole = np.ndarray(values.shape, kind, memory)
+        whole[...] = values
+        while (half := whole.shape[-1] // 2) >= LANES:
+            first = whole[..., :half]
+            first *= whole[..., half : 2 * half]
+            first[..., : whole.shape[-1] % 2] *= whole[..., 2 * half :]
+            whole = first
+        found = np.multiply.reduce(whole, axis=axes, keepdims=True)
+        give_registers(memory)
+        return found
     return np.multiply.reduce(values, axis=axes, keepdims=True, dtype=kind)
 
 

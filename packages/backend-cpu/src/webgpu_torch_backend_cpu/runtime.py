@@ -86,6 +86,14 @@ def integer(kind: Any, value: float) -> Any:
         return np.uint64(int(value) & 0xFFFFFFFFFFFFFFFF).astype(kind)
 
 
+def cast(values: Array, kind: type[np.generic], out: Array | None = None) -> Array:
+    """Return values in another type, as NumPy converts them, written into ``out``."""
+    if out is None:
+        return np.asarray(values).astype(kind)
+    np.copyto(out, values, casting="unsafe")
+    return out
+
+
 def from_bfloat16(bits: Array, out: Array | None = None) -> Array:
     """Return bfloat16 bits as float32, written into ``out``."""
     if out is None:
@@ -393,6 +401,10 @@ def sorted_order(keys: Array, descending: bool, limit: int | None = None) -> Arr
     where no two are equal; others by merging.
     """
     length = keys.shape[-1]
+    if keys.dtype.kind in "iu" and keys.size >= MANY:
+        found = _digit_order(keys, descending)
+        if found is not None:
+            return found[..., :limit]
     if keys.dtype.itemsize <= 4 and 0 < length < 1 << 32:
         packed = _with_positions(keys, descending)
         if limit and limit < length:
@@ -402,6 +414,29 @@ def sorted_order(keys: Array, descending: bool, limit: int | None = None) -> Arr
     if not descending:
         return np.argsort(keys, axis=-1, kind="stable")[..., :limit]
     return (length - 1 - np.argsort(keys[..., ::-1], axis=-1, kind="stable"))[..., ::-1][..., :limit]
+
+
+def _digit_order(keys: Array, descending: bool) -> Array | None:
+    """Return the positions of integers in stable order by their lower and their upper 16 bits, None where that takes longer.
+
+    NumPy sorts numbers of 16 bits by their digits, whose time does not grow with how many there are (H. Hollerith, 1889).
+    """
+    low, high = int(keys.min()), int(keys.max())
+    if high - low >= (1 << 32 if keys.shape[-1] > LONG_LINE else 1 << 16):
+        return None
+    # What does not fit wraps, and the difference is right.
+    kind = f"u{keys.dtype.itemsize}"
+    first = keys.dtype.type(high if descending else low)
+    digits = (first - keys if descending else keys - first).view(kind)
+    order = np.argsort(digits.astype(np.uint16), axis=-1, kind="stable")
+    if high - low >= 1 << 16:
+        upper = np.take_along_axis((digits >> digits.dtype.type(16)).astype(np.uint16), order, -1)
+        order = np.take_along_axis(order, np.argsort(upper, axis=-1, kind="stable"), -1)
+    return order
+
+
+#: elements of rows from which on integers are sorted by their lower and their upper bits: of fewer the whole ones stay in cache
+LONG_LINE = 1 << 16
 
 
 LOW_HALF = 0 if sys.byteorder == "little" else 1

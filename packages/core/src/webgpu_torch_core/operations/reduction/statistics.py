@@ -28,12 +28,13 @@ from ..complex.views import conj, part
 from ..creation.ranges import arange, linspace
 from ..elementwise.call import default_float
 from ..elementwise.overloads import clamp, where
+from ..host_algorithms import has_algorithm
 from ..indexing.gathering import gather_known
 from ..movement.joining import cat
 from ..movement.views import narrow
 from ..outputs import computed_in, into
 from ..return_types import make
-from ..sorting.order import sort
+from ..sorting.order import order_statistic, sort
 from ..sorting.searching import searchsorted
 from .counting import counted
 from .moments import vector_norm
@@ -133,6 +134,8 @@ def _middle(input: Tensor, dim: int | None, keepdim: bool, ignore_nan: bool, tit
     if size == 0:
         raise IndexError(f"{title}(): Expected reduction dim {axis} to have non-zero size.")
     refuse_types("median_out", input, 0, 3)
+    if not ignore_nan and has_algorithm(input, "order_statistic"):
+        return order_statistic(input, axis, (size - 1) // 2, keepdim, title)
     values, positions = sort(input, axis)
     shape = tuple(1 if place == axis else each for place, each in enumerate(input.shape))
     if input.dtype.category != 2:

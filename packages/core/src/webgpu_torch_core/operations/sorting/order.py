@@ -8,7 +8,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...dispatch.titles import Named, Positional
 from ...ir import expression as ir
-from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64
+from ...ir.dtypes import bfloat16, bool_, compute_dtype, dtype, float32, int32, int64
 from ...ir.kernels import Operand, Output, Scan, Sort
 from ...ir.layouts import Layout, contiguous_layout, contiguous_strides, wrap_dimension
 from ...ir.monoids import monoid
@@ -18,6 +18,8 @@ from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, no_view, record, refuse_types
 from ..creation.conversion import copied
 from ..creation.ranges import eye
+from ..host_algorithms import has_algorithm, host_call
+from ..indexing.gathering import gather_known
 from ..movement.joining import cat
 from ..outputs import computed_in, into
 from ..return_types import make
@@ -291,6 +293,18 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return into(_sorted(input, dim, largest, int(k), "topk"), out, True, (input,))
 
 
+def order_statistic(input: Tensor, axis: int, number: int, keepdim: bool, title: str) -> Any:
+    """Return the elements with ``number`` smaller ones along a dimension and their positions; of a median, or the first NaN."""
+    moved = input.detach().movedim(axis, -1)
+    # bfloat16 is kept as its bits.
+    moved = moved.to(float32) if moved.dtype is bfloat16 else moved
+    options = {"number": number, "first_nan": title == "median"}
+    (found,) = host_call("order_statistic", (moved,), (moved.shape[:-1],), (int64,), **options)
+    positions = found.unsqueeze(axis)
+    values = gather_known(input, axis, positions)
+    return make(title, values=values if keepdim else values.squeeze(axis), indices=positions if keepdim else found)
+
+
 @operation("sort", title="KthvalueBackward0")
 @remembered
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out: Any = None) -> Any:
@@ -303,6 +317,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
         refuse_types("kthvalue_cpu", input, 0, 3)
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
+    if input.ndim and has_algorithm(input, "order_statistic"):
+        return into(order_statistic(input, axis, k - 1, keepdim, "kthvalue"), out, True)
     values, positions = _sorted(input, dim, False, None, "sort")
     if input.ndim == 0:
         return into(make("kthvalue", values=values, indices=positions), out, True)
