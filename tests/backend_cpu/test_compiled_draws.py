@@ -83,7 +83,10 @@ def test_samplers_are_used_where_there_is_a_compiler(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv("WEBGPU_TORCH_CPU_JIT", mode)
         assert all((samplers.sampler(name, samplers.WORTH) is not None) is expected for name in samplers._TEXTS)
     monkeypatch.setenv("WEBGPU_TORCH_CPU_JIT", "wait")
+    # What is asked for often is worth it, too.
+    samplers._asked.clear()
     assert samplers.sampler("poisson", samplers.WORTH - 1) is None
+    assert (samplers.sampler("poisson", 1) is None) == (samplers.sampler("poisson", samplers.WORTH) is None)
 
 
 def test_permutation_by_wide_words(monkeypatch: pytest.MonkeyPatch) -> None:

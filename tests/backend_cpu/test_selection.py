@@ -9,9 +9,9 @@ import webgpu_torch_core as core
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from webgpu_torch_backend_cpu import runtime
-from webgpu_torch_backend_cpu.choices import MANY
-from webgpu_torch_backend_cpu.runtime import LEAST_GROUPS, first_sorted, select, sorted_order
+from webgpu_torch_backend_cpu import sorting
+from webgpu_torch_backend_cpu.choices import MANY, select
+from webgpu_torch_backend_cpu.sorting import LEAST_GROUPS, first_sorted, sorted_order
 
 NUMBERS = st.sampled_from([0.0, -0.0, 1.0, 2.0, -1.5, np.inf, -np.inf, np.nan])
 
@@ -114,7 +114,7 @@ def test_integers_by_their_digits(data, kind, shape, bits, descending, long_line
     if descending:
         expected = (shape[-1] - 1 - expected)[..., ::-1]
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        patch.setattr(runtime, "LONG_LINE", long_line)
+        patch.setattr(sorting, "LONG_LINE", long_line)
         assert np.array_equal(sorted_order(keys, descending), expected)
 
 

@@ -25,6 +25,9 @@ LONG_ROW = 1 << 17
 #: bytes after which lines of the first-level cache share a place, how many may, and how far apart elements lie at least that often do
 PAGE, WAYS, CLOSE = 1 << 12, 8, 1 << 9
 
+#: steps whose functions have several arrays of doubles on their way, which the allocator has of memory that is mapped if they are short
+_IN_DOUBLES = frozenset(("floor_divide", "remainder", "fmod", "erfc"))
+
 #: what the source of kernels names: ``array`` makes a view, of a type that has its name with a line behind it
 _SCOPE = {
     "n": np, "r": runtime, "contracting": contracting, "reductions": reductions, "scattering": scattering, "gathers": gathers, "pool": pool, "array": np.ndarray,
@@ -95,7 +98,9 @@ class PointwiseWriter(Writer):
                 axis, limit = strip
                 block, indent = self.loop(shape, (axis,), limit * number_of_elements(shape) // shape[axis])
             else:
-                block, indent = self.loop(shape, order, number_of_elements(shape) if reads else BLOCK_ELEMENTS)
+                wide = not _IN_DOUBLES.isdisjoint(node.step for node in topological(*(each.value for each in stores)))
+                limit = number_of_elements(shape) if reads else BLOCK_ELEMENTS // (2 if wide else 1)
+                block, indent = self.loop(shape, order, limit)
             printer = self.printer(shape, block)
             printer.order = order
             self.stores(stores, printer, shape, block, indent)

@@ -46,8 +46,7 @@ class ScanWriter(Writer):
         if len(kernel.outputs) > 1:
             length = shape[-1]
             place = f"n.arange({length})" if not kernel.reverse else f"n.arange({length - 1}, -1, -1)"
-            self.body.append(f"{indent}hit = n.where(n.equal(x, y) | n.not_equal(x, x), n.arange({length}), 0)")
-            self.body.append(f"{indent}place = {place}[n.maximum.accumulate(hit, axis=-1)]")
+            self.body.append(f"{indent}place = {place}[r.latest(n.equal(x, y) | n.not_equal(x, x))]")
             self._store(1, f"place{flip}", block, indent)
 
     def _store(self, output: int, value: str, block: Block, indent: str) -> None:

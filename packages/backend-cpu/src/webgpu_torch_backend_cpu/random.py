@@ -109,13 +109,19 @@ def _uniform_words(stream: Any, count: int, element: dtype) -> Array:
 
 
 def _normal_words(stream: MersenneTwister, count: int, element: dtype) -> Iterator[np.ndarray]:
-    """Yield what :func:`random_streams.normal_words` returns in runs of whole blocks."""
+    """Yield what :func:`random_streams.normal_words` returns in runs of whole blocks, the last one with what is drawn anew."""
     kind, remainder = np.uint64 if element is float64 else np.uint32, count % 16
-    yield from runs_of_words(stream, count - remainder, kind, RUN)
+    previous: np.ndarray | None = None
+    for run in runs_of_words(stream, count - remainder, kind, RUN):
+        if previous is not None:
+            yield previous
+        previous = run
+    assert previous is not None
     if remainder:
         if element.itemsize > 2:
             words(stream, remainder, kind)
-        yield words(stream, 16, kind)
+        previous = np.concatenate((previous, words(stream, 16, kind)))
+    yield previous
 
 
 def _encode(values: Array, element: dtype) -> Array:
@@ -147,18 +153,20 @@ def _uniform(stream: Any, count: int, element: dtype, low: float, high: float) -
 
 def _normal(stream: MersenneTwister, element: dtype, mean: float, std: float, into: np.ndarray) -> None:
     """Write normal numbers, as many as there is room for."""
-    numbers = np.float64 if element is float64 else np.float32
-    place = 0
+    place, whole = 0, into.size - into.size % 16
     for drawn in _normal_words(stream, into.size, element):
-        # The last block is drawn anew, of what would be partly beyond the end.
-        place = min(place, into.size - drawn.size)
-        part = into[place : place + drawn.size]
-        place += drawn.size
-        made = part if element.itemsize > 2 else empty((drawn.size,), numbers)
+        last = drawn.size if place + drawn.size <= whole else drawn.size - 16
+        apart = element.itemsize == 2 or last < drawn.size
+        numbers = np.float64 if element is float64 else np.float32
+        made = empty((drawn.size,), numbers) if apart else into[place : place + drawn.size]
         if not compiled_draws.normal(drawn, mean, std, made):
             (_normal_doubles if element is float64 else normal_singles)(drawn, mean, std, made)
-        if made is not part:
-            part[:] = _encode(made, element)
+        if apart:
+            into[place : place + last] = _encode(made[:last], element)
+            if last < drawn.size:
+                # The last block is drawn anew, of what would be partly beyond the end.
+                into[-16:] = _encode(made[-16:], element)
+        place += last
 
 
 def _normal_doubles(words: np.ndarray, mean: float, std: float, into: np.ndarray) -> None:

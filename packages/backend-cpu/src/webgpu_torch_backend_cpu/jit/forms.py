@@ -47,6 +47,12 @@ def _pointwise(kernel: Pointwise) -> list[Piece]:
     if len(cut) > MOST_PIECES:
         whole = tuple(each.replace(value=boxes.simplify(each.value, kernel.shape, False)) for each in kernel.stores)
         cut = [boxes.Piece(kernel.shape, whole)]
+    if all(each.initial is None for each in kernel.outputs):
+        # Boxes of one size in one loop: parts of complex numbers are written as neighbours.
+        alike: dict[Shape, tuple[Store, ...]] = {}
+        for each in cut:
+            alike[each.shape] = (*alike.get(each.shape, ()), *each.stores)
+        cut = [boxes.Piece(*each) for each in alike.items()]
     return [_box(kernel, each.shape, lowered_stores(each.stores)) for each in cut]
 
 
@@ -189,16 +195,17 @@ class _Rows:
         if not self.stores:
             self._each(first, last, lambda _: store(function, self.row_stores, "row"))
             return
-        if first is not None and self.row_stores:
-            raise Unsupported("stores per row and per element of a tile")
-        names = [function.value(each.value) for each in self.row_stores]
-        if first is None:
-            with nest(function, self.domain, self.inner, False, True):
-                self._read_kept()
-                store(function, self.stores)
-        else:
+        if first is not None:
+            if self.row_stores and any(each.initial is not None for each in self.kernel.outputs):
+                raise Unsupported("stores per row and per element of a tile that may be an operand's")
+            self._each(first, last, lambda _: store(function, self.row_stores, "row"))
             with nest(function, self.domain, self.inner, False, False):
                 self._each(first, last, lambda _: store(function, self.stores))
+            return
+        names = [function.value(each.value) for each in self.row_stores]
+        with nest(function, self.domain, self.inner, False, True):
+            self._read_kept()
+            store(function, self.stores)
         put(function, self.row_stores, names, "row")
 
     def _type(self, number: int) -> dtype:

@@ -218,7 +218,12 @@ class Function:
     def place(self, key: tuple[Hashable, ...], offset: int, strides: Shape) -> tuple[str, int]:
         """Return the number of an element, and the depth at which it is known."""
         axes = sorted((self.dimensions[axis][1], axis, stride) for axis, stride in enumerate(strides) if stride)
-        name, depth = (self.number((*key, "offset"), offset) if offset else "0"), 0
+        # Which part of pairs or pixels it is stands in the text, too: all of their parts become one access.
+        is_part = any(offset < stride <= SHORT for stride in strides)
+        name, depth = (
+            (str(offset) if 0 <= offset and (is_part or not offset) else self.number((*key, "offset"), offset)),
+            0,
+        )
         for number, (depth, axis, stride) in enumerate(axes):
             names = self.scopes[depth].names
             part = (*key, number, depth)

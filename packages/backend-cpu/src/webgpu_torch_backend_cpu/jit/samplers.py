@@ -244,10 +244,17 @@ def _sampler(name: str, waits: bool) -> Sampler:
     return Sampler(name, waits)
 
 
+#: how many numbers were asked of each sampler
+_asked: dict[str, int] = {}
+
+
 def sampler(name: str, count: int) -> Callable[..., None] | None:
     """Return ``run(begin, end, arrays, numbers, parameters)`` for a draw of so many numbers; None while NumPy draws them."""
     mode = config.JIT.text("1")
-    if count < WORTH or mode == "0" or not is_installed() or adaptive.is_child():
+    if mode == "0" or not is_installed() or adaptive.is_child():
+        return None
+    asked = _asked[name] = _asked.get(name, 0) + count
+    if asked < WORTH:
         return None
     function = _sampler(name, mode == "wait").function
 

@@ -293,7 +293,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return into(_sorted(input, dim, largest, int(k), "topk"), out, True, (input,))
 
 
-def order_statistic(input: Tensor, axis: int, number: int, keepdim: bool, title: str) -> Any:
+def order_statistic(input: Tensor, axis: int, number: int, keepdim: bool, title: str) -> tuple[Tensor, Tensor]:
     """Return the elements with ``number`` smaller ones along a dimension and their positions; of a median, or the first NaN."""
     moved = input.detach().movedim(axis, -1)
     # bfloat16 is kept as its bits.
