@@ -137,6 +137,11 @@ def test_order_statistics(values, data, kind):
         (ours.median(dim, keepdim), theirs.median(dim, keepdim)),
     ):
         positions = torch.tensor(found.indices.tolist())
+        if not theirs.isnan().any():
+            # Of equal elements the one that a stable sort has there.
+            order = theirs.sort(dim=dim, stable=True).indices
+            place = number - 1 if found.__class__.__name__ == "kthvalue" else (values.shape[dim] - 1) // 2
+            assert torch.equal(positions if not keepdim else positions.squeeze(dim), order.select(dim, place))
         taken = theirs.gather(dim, positions if keepdim else positions.unsqueeze(dim))
         taken = taken if keepdim else taken.squeeze(dim)
         for each in (taken, expected.values):

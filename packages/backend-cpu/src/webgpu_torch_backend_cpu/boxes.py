@@ -25,6 +25,9 @@ from .windows import Affine
 MOST_BOXES = 32
 LEAST_ELEMENTS = 1 << 10
 
+#: how often a quotient may become another one along a dimension that is cut there: what is rolled does so once
+MOST_TURNS = 3
+
 #: elements of a row from which on it is worth to load it as one
 LEAST_ROW = 8
 
@@ -183,13 +186,20 @@ def _outcome(node: Expression, difference: Affine, axis: int, at: int) -> bool:
 
 
 def _cut_into(facts: _Facts, node: Expression, shape: Shape) -> Cut | None:
-    """Return the parts in which the remainder of one coordinate is a single number."""
+    """Return the parts in which the remainder of one coordinate is a single number, or where its quotient becomes another one."""
     position, divisor = (facts.affine.get(each) for each in node.arguments)
     if position is None or divisor is None or divisor.factors or divisor.constant < 2 or len(position.factors) != 1:
         return None
     ((axis, factor),) = position.factors
-    parts = divisor.constant // math.gcd(factor, divisor.constant)
-    return Cut(axis, 0, parts) if 1 < parts <= 8 and parts <= shape[axis] else None
+    by = divisor.constant
+    parts = by // math.gcd(factor, by)
+    if 1 < parts <= 8 and parts <= shape[axis]:
+        return Cut(axis, 0, parts)
+    low, high = position.extremes(shape)
+    if not low // by < high // by <= low // by + MOST_TURNS:
+        return None
+    rest = position.constant % by
+    return Cut(axis, -(-(by - rest) // factor) if factor > 0 else rest // -factor + 1, 0)
 
 
 class _Facts:

@@ -15,19 +15,27 @@ def nonzero(flags: Array) -> tuple[Array]:
 
 
 def order_statistic(values: Array, number: int, first_nan: bool) -> tuple[Array]:
-    """Return in each row the position of an element with ``number`` smaller ones before it in order; NaN is the greatest.
+    """Return in each row the position of the element that has a number in stable order; NaN is the greatest.
 
     ``first_nan``: where there is NaN in a row, that of the first one.
     """
     found = np.partition(values, number, axis=-1)[..., number, None]
-    is_it = values == found
+    is_it, smaller = values == found, values < found
     if values.dtype.kind == "f":
-        most = np.maximum.reduce(values, axis=-1, keepdims=True)
-        missing = np.isnan(most)
+        missing = np.isnan(np.maximum.reduce(values, axis=-1, keepdims=True))
         if missing.any():
-            is_it |= np.isnan(values) & (missing if first_nan else np.isnan(found))
+            lacks = np.isnan(values)
+            sought = missing if first_nan else np.isnan(found)
+            is_it, smaller = np.where(sought, lacks, is_it), np.where(sought, ~lacks, smaller)
             if first_nan:
-                is_it &= np.isnan(values) | ~missing
+                number = np.where(missing, np.count_nonzero(smaller, axis=-1, keepdims=True), number)
+    # How many of its equals come before it.
+    before = number - np.count_nonzero(smaller, axis=-1, keepdims=True)
+    several = np.flatnonzero(before)
+    if several.size:
+        rows = is_it.reshape(-1, is_it.shape[-1])
+        rows[several] &= np.cumsum(rows[several], axis=-1) == before.reshape(-1, 1)[several] + 1
+        is_it = rows.reshape(is_it.shape)
     return (is_it.argmax(-1),)
 
 
