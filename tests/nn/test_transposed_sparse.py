@@ -66,3 +66,32 @@ def test_gradients() -> None:
         (matrix.mT @ t.arange(4.0).view(2, 2)).sum().backward()
         results.append(values.grad.tolist())
     assert results[0] == results[1]
+
+
+#: of a namespace and a sparse tensor: what names dimensions that there are not, or has too few or too many
+DIMENSIONS = {
+    "t": lambda t, x: x.t(),
+    "transpose": lambda t, x: x.transpose(0, 5),
+    "transpose back": lambda t, x: x.transpose(0, -1),
+    "transpose of one": lambda t, x: x.transpose(0, 0),
+    "sum": lambda t, x: x.sum(7),
+    "to_sparse": lambda t, x: x.to_dense().to_sparse(0),
+    "to_sparse of more": lambda t, x: x.to_dense().to_sparse(9),
+}
+
+
+@pytest.mark.parametrize("ndim", [0, 1, 2, 3])
+@pytest.mark.parametrize("name", DIMENSIONS)
+def test_dimensions_that_there_are_not(name: str, ndim: int) -> None:
+    if name == "transpose of one" and ndim == 0:
+        pytest.skip("a tensor without dimensions has none to exchange")
+
+    def run(library: Any) -> tuple[str, Any]:
+        x = library.arange(2.0**ndim).reshape((2,) * ndim).to_sparse()
+        try:
+            result = DIMENSIONS[name](library, x)
+        except Exception as error:
+            return type(error).__name__, str(error)
+        return "", (result.to_dense() if result.is_sparse else result).tolist()
+
+    assert run(ours) == run(torch)

@@ -68,3 +68,15 @@ def test_functions_over_batches(name: str, outputs: int) -> None:
         found.append(result if isinstance(result, tuple) else (result,))
     for theirs, mine in zip(*found, strict=True):
         assert_allclose(mine.detach().numpy(), theirs.detach().numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("order", [(2, 1), (0, 0), (-3, 0), (0,), (-1, -2)])
+def test_orders_of_dimensions_that_there_are_not(order: tuple[int, ...]) -> None:
+    def run(library: Any) -> Any:
+        x = library.arange(24.0).reshape(2, 3, 4)
+        try:
+            return library.func.vmap(lambda each: each.permute(*order))(x).tolist()
+        except (IndexError, RuntimeError) as error:
+            return type(error).__name__
+
+    assert run(ours) == run(torch)

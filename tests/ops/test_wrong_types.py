@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import webgpu_torch as ours
@@ -156,3 +157,24 @@ def test_equal_options_are_not_the_same(name, options, kind):
                     name,
                     option,
                 )
+
+
+@pytest.mark.parametrize("name", ["ones", "ones in a tuple", "reshape", "view", "repeat"])
+@pytest.mark.parametrize("value", [np.array(3.0), np.float64(3), np.array(True), np.array(3), np.int32(3)], ids=repr)
+def test_sizes_of_numpy(name: str, value: Any) -> None:
+    """Arrays of integers are sizes, those of other numbers are not, though NumPy gives all arrays the same methods."""
+
+    def run(library: Any) -> Any:
+        x = library.ones(3)
+        try:
+            return {
+                "ones": lambda: library.ones(value, 2),
+                "ones in a tuple": lambda: library.ones((value, 2)),
+                "reshape": lambda: x.reshape((value, 1)),
+                "view": lambda: x.view(value, 1),
+                "repeat": lambda: x.repeat(value, 1),
+            }[name]().shape
+        except (TypeError, RuntimeError) as error:
+            return type(error)
+
+    assert run(ours) == run(torch)

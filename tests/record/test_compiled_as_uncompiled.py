@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -452,6 +453,22 @@ def test_classes_without_a_file() -> None:
         for _ in range(5):
             compiled(torch.ones(2))
     assert len(scope["notes"]) == 5
+
+
+@pytest.mark.parametrize("by_function", [False, True])
+def test_variables_of_the_environment(by_function: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCALE_OF_A_TEST", "2")
+
+    def by_name(x: Any) -> Any:
+        return x * float(os.environ["SCALE_OF_A_TEST"])
+
+    def by_call(x: Any) -> Any:
+        return x * float(os.getenv("SCALE_OF_A_TEST", "1"))
+
+    compiled, x = torch.compile(by_call if by_function else by_name), torch.ones(())
+    assert [compiled(x).item() for _ in range(3)] == [2.0] * 3
+    monkeypatch.setenv("SCALE_OF_A_TEST", "7")
+    assert [compiled(x).item() for _ in range(3)] == [7.0] * 3
 
 
 def test_what_is_printed_is_printed_each_time(capsys: pytest.CaptureFixture[str]) -> None:

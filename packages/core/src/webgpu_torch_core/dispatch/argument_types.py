@@ -42,7 +42,9 @@ def is_whole(value: object, first: bool = True) -> TypeGuard[SupportsIndex]:
         return not (first and isinstance(value, bool))
     if isinstance(value, Tensor):
         return value.dtype.category == 1 and value.numel() == 1
-    return hasattr(value, "__index__") and not getattr(value, "ndim", 0)
+    # NumPy's arrays have the method, whatever is in them.
+    kind = getattr(getattr(value, "dtype", None), "kind", "i")
+    return hasattr(value, "__index__") and not getattr(value, "ndim", 0) and kind in "iu"
 
 
 def _are_whole(value: object) -> bool:

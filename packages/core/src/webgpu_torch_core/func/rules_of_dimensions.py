@@ -6,6 +6,7 @@ from typing import Any
 
 from ..dispatch.numpy_names import NAMES, parameter_names
 from ..dispatch.registry import OPERATIONS
+from ..ir.layouts import wrap_dimension
 from ..operations.common import sizes_from
 from ..tensors.pytree import tree_leaves
 from ..tensors.tensor import Tensor
@@ -175,7 +176,7 @@ def _repeated(func: Any, level: int, args: Any, kwargs: Any) -> Any:
 def _permuted(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     order = sizes_from((kwargs["dims"],) if "dims" in kwargs else args[1:])
     count = args[0].dim()
-    return batched(args[0].batch.permute(0, *(each % count + 1 for each in order)), level)
+    return batched(args[0].batch.permute(0, *(wrap_dimension(each, count) + 1 for each in order)), level)
 
 
 @rule("t")

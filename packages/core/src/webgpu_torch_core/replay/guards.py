@@ -241,6 +241,8 @@ class Description:
             self.unseen = self.unseen or "it prints"
         found: list[Any] = [function.__code__, self.of(function.__defaults__), self.of(function.__kwdefaults__)]
         found.append(self.of(function.__dict__))
+        if not {"environ", "getenv"}.isdisjoint(names):
+            found.append(self.of(vars(os.environ)["_data"]))
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             self.variables.append((function, name, getattr(function, name)))
         for cell in function.__closure__ or ():

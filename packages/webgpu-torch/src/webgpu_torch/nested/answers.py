@@ -10,6 +10,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.api import functional as F
 from webgpu_torch_core.dispatch.overrides import DisableTorchFunctionSubclass
 from webgpu_torch_core.dispatch.registry import OPERATIONS
+from webgpu_torch_core.ir.layouts import wrap_dimension
 
 from .._holding import Answer
 from .base import AnyNested, method_of
@@ -262,7 +263,7 @@ def _flatten(input: NestedTensor, start_dim: int = 0, end_dim: int = -1) -> Answ
 
 def _unsqueeze(input: NestedTensor, dim: int) -> NestedTensor:
     count = len(input.shape) + 1
-    place = dim % count
+    place = wrap_dimension(dim, count)
     if place == 0:
         raise RuntimeError("unsqueeze(): not supported for NestedTensor on dim=0")
     return input._with(input._held.unsqueeze(place - 1), input._ragged + (place <= input._ragged))

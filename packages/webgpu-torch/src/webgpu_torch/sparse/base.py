@@ -108,8 +108,17 @@ class AnySparse(HoldingTensor):
         return self.to_sparse(layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 
     def t(self) -> Answer:
-        """Return the transposed matrix."""
-        return self.transpose(0, 1)
+        """Return the transposed matrix; a tensor of fewer dimensions as it is.
+
+        Raises:
+            RuntimeError: more dimensions, or dense ones.
+        """
+        kept, dense = self.sparse_dim(), self.dense_dim()
+        if kept > 2 or dense:
+            raise RuntimeError(
+                f"t() expects a tensor with <= 2 sparse and 0 dense dimensions, but got {kept} sparse and {dense} dense dimensions"
+            )
+        return self.transpose(0, 1) if len(self._sizes) > 1 else self
 
     @property
     def T(self) -> Answer:

@@ -12,6 +12,7 @@ from typing import Self
 import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
 from webgpu_torch_core import layout as Layout
+from webgpu_torch_core.ir.layouts import wrap_dimension
 
 from .base import CALLED, Answer, AnySparse, added, refuse, text_of
 from .blocks import apart, joined, somewhere
@@ -245,7 +246,7 @@ class CompressedTensor(AnySparse):
             RuntimeError: other dimensions are to be exchanged.
         """
         start, count = len(self._batch), len(self._sizes)
-        dims = sorted(each % count for each in (dim0, dim1))
+        dims = sorted(wrap_dimension(each, count) for each in (dim0, dim1))
         if dims[0] == dims[1]:
             return self
         if dims != [start, start + 1]:

@@ -170,7 +170,9 @@ class SparseTensor(AnySparse):
         """
         count = len(self._positions)
         order = list(range(len(self._sizes)))
-        first, second = (each % len(order) for each in (dim0, dim1))
+        first, second = (wrap_dimension(each, len(order)) for each in (dim0, dim1))
+        if first == second:
+            return self
         if max(first, second) >= count:
             raise RuntimeError(
                 f"sparse transpose: transposed dimensions must be sparse Got sparse_dim: {count}, d0: {first}, d1: {second}"
@@ -185,7 +187,7 @@ class SparseTensor(AnySparse):
             RuntimeError: not each dimension is named once, or one would be exchanged between sparse and dense.
         """
         given = dims[0] if len(dims) == 1 and not isinstance(dims[0], int) else dims
-        order = [int(each) % len(self._sizes) for each in given]  # type: ignore[arg-type,union-attr]
+        order = [wrap_dimension(int(each), len(self._sizes)) for each in given]  # type: ignore[arg-type,union-attr]
         if sorted(order) != list(range(len(self._sizes))):
             raise RuntimeError(
                 f"permute(sparse_coo): number of dimensions in the tensor input does not match, or repeated: {given}"
@@ -274,7 +276,7 @@ class SparseTensor(AnySparse):
         values = self._held if dtype is None else self._held.to(dtype)
         count = len(self._positions)
         dims = range(len(self._sizes)) if dim is None else [dim] if isinstance(dim, int) else dim
-        dims = {each % len(self._sizes) for each in dims}
+        dims = {wrap_dimension(each, len(self._sizes)) for each in dims}
         if len(dims) == len(self._sizes):
             return values.sum()
         if keepdim or max(dims) >= count:
@@ -336,6 +338,12 @@ def _stacked(rows: Sequence[Tensor], like: Tensor, count: int) -> Tensor:
 def _from_dense(dense: Tensor, sparse_dim: int | None = None) -> SparseTensor:
     """Return a dense tensor's elements, or parts, that are not zero."""
     count = dense.dim() if sparse_dim is None else sparse_dim
+    if not 0 <= count <= dense.dim():
+        raise RuntimeError(
+            f"dense_to_sparse: sparse_dim argument must be in [0,{dense.dim()}] range, but {count} is given"
+        )
+    if dense.dim() and not count:
+        raise RuntimeError("dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0")
     taken = dense.detach() != 0
     if count < dense.dim():
         taken = taken.flatten(count).any(-1)

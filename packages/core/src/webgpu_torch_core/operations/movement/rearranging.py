@@ -17,7 +17,7 @@ from ...notices import warn_once
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.storage import DataStorage
 from ...tensors.tensor import Size, Tensor
-from ..common import no_view, require_layout
+from ..common import no_view, require_layout, type_title
 from ..creation.factories import as_tensor, from_bytes
 from ..creation.ranges import arange
 from ..indexing.nonzero import coordinates, nonzero_positions
@@ -111,7 +111,7 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         raise RuntimeError(f"expected total rotation dims == 2, but got dims = {len(dims)}")
     if input.ndim < 2:
         raise RuntimeError(f"expected total dims >= 2, but got total dims = {input.ndim}")
-    if dims[0] == dims[1] or abs(dims[0] - dims[1]) == input.ndim:
+    if wrap_dimension(dims[0], input.ndim) == wrap_dimension(dims[1], input.ndim):
         raise RuntimeError(f"expected rotation dims to be different, but got dim0 = {dims[0]} and dim1 = {dims[1]}")
     for each in dims:
         if not -input.ndim <= each < input.ndim:
@@ -141,10 +141,15 @@ def tensor_split(input: Tensor, indices_or_sections: Tensor | int | Sequence[int
     axis = wrap_dimension(dim, input.ndim)
     size = input.shape[axis]
     if isinstance(indices_or_sections, Tensor):
-        if indices_or_sections.ndim > 1 or indices_or_sections.dtype.name != "int64":
+        if indices_or_sections.dtype.name != "int64":
             raise RuntimeError(
-                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor "
-                f"of int64, but got a tensor with {indices_or_sections.ndim} dims of {indices_or_sections.dtype!r}"
+                "tensor_split expected tensor_indices_or_sections to have dtype of long, but got "
+                f"{type_title(indices_or_sections)}"
+            )
+        if indices_or_sections.ndim > 1:
+            raise RuntimeError(
+                "tensor_split expected tensor_indices_or_sections to be a zero-dimensional or one-dimensional tensor, but got a "
+                f"tensor with {indices_or_sections.ndim} dims"
             )
         indices_or_sections = indices_or_sections.tolist()
     if isinstance(indices_or_sections, int) or is_whole(indices_or_sections):
