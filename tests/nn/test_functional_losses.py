@@ -169,3 +169,28 @@ def test_bfloat16_rounds_once(device: str, name: str, arguments: tuple[Any, ...]
     have = getattr(functional, name)(*mine)
     assert have.dtype is ours.bfloat16
     close(have.to(ours.float32), want.float(), rtol=2.0**-8, atol=1e-6)
+
+
+#: lengths of inputs, and of targets
+LENGTHS = {
+    "too long": ((5, 6), (2, 1)),
+    "negative": ((5, -1), (2, 1)),
+    "negative targets": ((5, 5), (2, -1)),
+    "not whole": (torch.tensor([5.0, 5.0]), torch.tensor([2, 1])),
+    "targets not whole": (torch.tensor([5, 5]), torch.tensor([2.0, 1.0])),
+    "too long in a tensor": (torch.tensor([5, 6]), torch.tensor([2, 1])),
+}
+
+
+@pytest.mark.parametrize("name", LENGTHS)
+def test_lengths_that_do_not_fit(name: str) -> None:
+    def given(library: Any, lengths: Any) -> Any:
+        return library.tensor(lengths.tolist()) if isinstance(lengths, torch.Tensor) else lengths
+
+    messages = []
+    for library, losses in ((torch, torch.nn.functional), (ours, functional)):
+        arguments = library.zeros(5, 2, 4), library.tensor([1, 2, 1]), *(given(library, each) for each in LENGTHS[name])
+        with pytest.raises(RuntimeError) as raised:
+            losses.ctc_loss(*arguments)
+        messages.append(str(raised.value))
+    assert messages[0] == messages[1]

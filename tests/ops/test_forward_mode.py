@@ -227,3 +227,16 @@ def test_tangents_of_inputs_that_a_function_writes(t: Any, in_place: bool) -> No
         assert result is dual
         assert forward.unpack_dual(result).tangent is tangent
         assert forward.unpack_dual(result * 3).tangent.item() == 6
+
+
+def test_duals_of_duals_are_refused() -> None:
+    messages = []
+    for library in (torch, ours):
+        forward = library.autograd.forward_ad
+        with forward.dual_level():
+            dual = forward.make_dual(library.ones(2), library.ones(2))
+            for primal, tangent in ((dual, library.ones(2)), (library.ones(2), dual)):
+                with pytest.raises(RuntimeError) as raised:
+                    forward.make_dual(primal, tangent)
+                messages.append(str(raised.value))
+    assert messages[:2] == messages[2:]

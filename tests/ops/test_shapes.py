@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from ops_oracle import OURS, both_raise, check, kind_of, sample
@@ -318,3 +320,20 @@ def test_repeated_elements_are_new(repeats: tuple[int, ...], device: str) -> Non
         source = OURS.ones(*shape, device=device)
         source.repeat(*repeats).add_(1)
         assert source.cpu().tolist() == torch.ones(*shape).tolist()
+
+
+def test_a_size_that_is_there_already() -> None:
+    """Resizing to it neither moves elements nor counts as a write."""
+
+    def run(library: Any) -> list[Any]:
+        found: list[Any] = []
+        for x in (library.arange(6.0).reshape(2, 3).t(), library.arange(6.0)[2:], library.empty(0)):
+            before = x._version
+            x.resize_(x.shape).resize_as_(x)
+            found.append((x.stride(), x.storage_offset(), x._version - before, x.tolist()))
+        last = library.arange(120.0).reshape(2, 3, 4, 5).contiguous(memory_format=library.channels_last)
+        found.append(last.resize_(2, 3, 4, 5).stride())
+        found.append(last.resize_(2, 3, 4, 5, memory_format=library.contiguous_format).stride())
+        return found
+
+    assert run(OURS) == run(torch)

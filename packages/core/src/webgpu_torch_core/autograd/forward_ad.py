@@ -138,9 +138,13 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
             f"supported. Tensor is of size {list(tensor.shape)} while the given forward gradient is of size "
             f"{list(tangent.shape)}."
         )
+    if _level.duals.tangent_of(tensor) is not None:
+        raise RuntimeError(
+            "Making a dual Tensor based on a Tensor that already has a forward gradient at the same level 0 is not supported."
+        )
     if _level.duals.tangent_of(tangent) is not None:
         raise RuntimeError(
-            "Expected tangent to not have its own forward gradient, but it has a forward gradient at the same level"
+            "Setting a forward grad that itself has a forward gradient at the same level0 is not supported."
         )
     return _dual(tensor, tangent, lambda gradient: (gradient, gradient))
 

@@ -14,7 +14,19 @@ from webgpu_torch_core.autograd.once import once_differentiable
 from ._arguments import wide
 
 
-def _lengths(given: Tensor | Sequence[int], like: Tensor, count: int, name: str) -> Tensor:
+def _lengths(given: Tensor | Sequence[int], like: Tensor, count: int, name: str, most: int | None = None) -> Tensor:
+    """Return lengths as a tensor; those that the host knows are looked at: from 0, and ``most`` at most."""
+    if isinstance(given, Tensor) and given.dtype.category != 1:
+        raise RuntimeError(f"{name} must be integral")
+    if not isinstance(given, Tensor) or given.device.type == "cpu":
+        numbers = given.reshape(-1).tolist() if isinstance(given, Tensor) else given
+        for each in numbers:
+            if each < 0 or (most is not None and each > most):
+                bound = "at least 0" if each < 0 else f"at most {most}"
+                raise RuntimeError(
+                    f"Expected {name} to have value {bound}, but got value {each} (while checking arguments for "
+                    "ctc_loss_allocate_outputs)"
+                )
     found = given if isinstance(given, Tensor) else torch.tensor(list(given), dtype=torch.int64)
     found = found.to(device=like.device, dtype=torch.int64).reshape(-1)
     if found.shape[0] != count:
@@ -172,7 +184,7 @@ def ctc_loss(
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     count = log_probs.shape[1]
-    frames = _lengths(input_lengths, log_probs, count, "input_lengths")
+    frames = _lengths(input_lengths, log_probs, count, "input_lengths", log_probs.shape[0])
     sizes = _lengths(target_lengths, log_probs, count, "target_lengths")
     labels = _padded_targets(targets.to(torch.int64), sizes, target_lengths, count)
     inside = torch.arange(labels.shape[1], device=labels.device) < sizes.unsqueeze(1)

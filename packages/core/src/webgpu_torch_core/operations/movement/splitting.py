@@ -103,6 +103,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
     shape = Size(sizes_from(sizes))
     if any(each < 0 for each in shape):
         raise RuntimeError(f"resize_(): a size is negative: {list(shape)}")
+    if memory_format is None and shape == self.shape:
+        # However it lies: nothing is written, and no write is counted.
+        return self
     # The first element stays where it is in memory.
     offset, count = self._layout.offset, shape.numel()
     needed = offset + count if count else 0
