@@ -14,11 +14,16 @@ def make(name: str, **fields: Any) -> Any:
     kind = _types.get(key)
     if kind is None:
         kind = _types[key] = _kind(name, tuple(fields))
-    return kind(**fields)
+    return kind._make(fields.values())
 
 
 def _kind(name: str, fields: tuple[str, ...]) -> Any:
     base: Any = namedtuple(name, fields)  # pyright: ignore[reportUntypedNamedTuple]
+
+    def new(kind: type, *values: object, **named: object) -> object:
+        # As PyTorch's, which are made of one sequence: programs that map over results call their types so.
+        together = len(values) == 1 < len(fields) and not named
+        return base.__new__(kind, *(values[0] if together else values), **named)  # type: ignore[misc]
 
     def show(self: Any) -> str:
         parts = ",\n".join(f"{field}={value!r}" for field, value in zip(fields, self, strict=True))
@@ -27,7 +32,7 @@ def _kind(name: str, fields: tuple[str, ...]) -> Any:
     def reduce(self: Any) -> Any:
         return _restored, (name, fields, tuple(self))
 
-    members = {"__slots__": (), "__repr__": show, "__reduce__": reduce, "__module__": "torch.return_types"}
+    members = {"__slots__": (), "__new__": new, "__repr__": show, "__reduce__": reduce, "__module__": "torch.return_types"}
     return type(name, (base,), members)
 
 

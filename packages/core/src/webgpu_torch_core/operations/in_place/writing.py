@@ -120,18 +120,19 @@ _REGIONS = {
 
 def _forbidden_view(view: Tensor, written: str) -> str:
     """Return why a view of this origin may not be ``written``, which is what was done and to what, in PyTorch's words."""
-    origin = view._base_state[1]
+    origin, node = view._base_state[1], view._grad_fn
+    name = "a function" if node is None else short_name(node.name())
+    number = view._base_state[2] if len(view._base_state) > 2 else view._output_number
     if origin in _REGIONS:
         mode, normal, block = _REGIONS[origin]
+        # A view that gradients flow into was made outside of the block, of one that was made inside.
+        which = "A view was" if node is None else f"Output {number} of {name} is a view of a view which was"
         return (
-            f"A view was created in {mode} and {written} inplace {normal}. Given that this use case is ambiguous and "
+            f"{which} created in {mode} and {written} inplace {normal}. Given that this use case is ambiguous and "
             "error-prone, it is forbidden. You can clarify your code by moving both the view and the inplace either both "
             f"inside the {block} block (if you don't want the inplace to be tracked) or both outside (if you want the inplace "
             "to be tracked)."
         )
-    node = view._grad_fn
-    name = "a function" if node is None else short_name(node.name())
-    number = view._base_state[2] if len(view._base_state) > 2 else view._output_number
     start = f"Output {number} of {name} is a view and {written} inplace. "
     if origin == "several":
         if node is None:
