@@ -196,9 +196,20 @@ if _TYPE_CHECKING:
     from . import profiler as profiler
     from . import quantization as quantization
     from . import quasirandom as quasirandom
+    from . import return_types as return_types
     from . import testing as testing
     from . import web as web
 else:
     __getattr__ = _lazily(
-        __name__, "ao", "export", "fx", "multiprocessing", "profiler", "quantization", "quasirandom", "testing", "web"
+        __name__,
+        "ao",
+        "export",
+        "fx",
+        "multiprocessing",
+        "profiler",
+        "quantization",
+        "quasirandom",
+        "return_types",
+        "testing",
+        "web",
     )
