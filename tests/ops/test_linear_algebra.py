@@ -263,3 +263,12 @@ def test_how_matrices_lie(name: str, kind: torch.dtype, batch: tuple[int, ...]) 
         assert tuple(have.shape) == tuple(want.shape)
         assert have.stride() == want.stride()
         assert have._is_view() == want._is_view()
+
+
+@pytest.mark.parametrize("count", [None, 0, 1, 3])
+@pytest.mark.parametrize("values", [[0j, 1 + 1j, 2 + 0j], [0, 3, 2], [True, False], [0.0, float("inf")]], ids=str)
+def test_powers_of_zero(values: list[complex], count: int | None) -> None:
+    wanted = torch.vander(torch.tensor(values), count)
+    found = core.vander(core.tensor(values), count)
+    assert str(found.dtype) == str(wanted.dtype)
+    torch.testing.assert_close(to_torch(found), wanted)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import webgpu_torch_core
@@ -102,3 +104,26 @@ def test_numbers_that_pytorch_does_not_draw(kind: str, name: str) -> None:
         empty = library.empty(3, dtype=getattr(library, kind), device="cpu")
         with pytest.raises(RuntimeError):
             getattr(empty, name)(*arguments)
+
+
+RANGES = [
+    (0.0, float("inf")),
+    (float("nan"), 1.0),
+    (2.0, 1.0),
+    (-3.4e38, 3.4e38),
+    (0.0, 1e39),
+    (-65504.0, 65504.0),
+    (-1.0, 1.0),
+]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16"])
+@pytest.mark.parametrize("ends", RANGES, ids=str)
+def test_ranges_that_a_type_does_not_hold(ends: tuple[float, float], kind: str) -> None:
+    def run(library: Any) -> str:
+        try:
+            return str(tuple(library.empty(3, dtype=getattr(library, kind)).uniform_(*ends).shape))
+        except RuntimeError as error:
+            return str(error)
+
+    assert run(OURS) == run(torch)

@@ -120,7 +120,8 @@ def pack(numbers: Sequence[Any], kind: dtype) -> Any:
         raise RuntimeError(f"value cannot be converted to type {kind.name} without overflow") from error
 
 
-_C_NAMES = {
+#: what PyTorch's errors call types
+C_NAMES = {
     "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "int8": "int8_t", "int16": "short", "int32": "int", "int64": "int64_t", "float16": "c10::Half",
     "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
     **{name: f"c10::{name.capitalize()}" for name in FORMATS},
@@ -155,7 +156,7 @@ def check_number(value: complex, kind: dtype) -> None:
         refuse_integer(int(value.real))
     if isinstance(value, complex):
         if value.imag != 0 and 0 < kind.category < 3:
-            raise RuntimeError(f"value cannot be converted to type {_C_NAMES[kind.name]} without overflow")
+            raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind.name]} without overflow")
         value = value.real
     if kind.category == 2:
         fits = not kind.maximum < abs(value) < inf
@@ -166,7 +167,7 @@ def check_number(value: complex, kind: dtype) -> None:
     else:
         return
     if not fits:
-        raise RuntimeError(f"value cannot be converted to type {_C_NAMES[kind.name]} without overflow")
+        raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind.name]} without overflow")
 
 
 def stored(value: float, kind: dtype) -> float | int:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from webgpu_torch_core.ir.dtypes import FLOAT8, bfloat16, bool_, dtype, float16, float32, float64, int64
+from webgpu_torch_core.ir.host_bytes import C_NAMES
 from webgpu_torch_core.ir.scalar_math import fused_multiply_add
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.random_streams.box_muller import normal_float32, normal_float64
@@ -92,8 +93,8 @@ def require_distribution(kind: str, element: dtype, first: float, second: float 
         raise NotImplementedError(f'"{kind}" not implemented for {element!r}')
     if kind == "integers":
         _require_bounds(element, int(first), int(second))
-    elif kind == "uniform" and not first <= second:
-        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={first} > to={second}")
+    elif kind == "uniform":
+        _require_range(element, first, second)
     elif kind in ("normal", "normal_pairs") and second < 0.0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {second}")
     elif kind == "log_normal" and not second > 0.0:
@@ -106,6 +107,21 @@ def require_distribution(kind: str, element: dtype, first: float, second: float 
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={first}")
     elif kind == "bernoulli" and not 0.0 <= first <= 1.0:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={first}")
+
+
+def _require_range(element: dtype, low: float, high: float) -> None:
+    """Raise for a range of floating-point numbers that is none, or is wider than an element type holds."""
+    most = element.to_real().maximum if element.is_complex else element.maximum
+    for name, value in (("from", low), ("to", high)):
+        if not -most <= value <= most:
+            raise RuntimeError(f"{name} is out of bounds for {C_NAMES[element.name]}")
+    if low > high:
+        raise RuntimeError(f"uniform_ expects to return a [from, to) range, but found from={low:g} > to={high:g}")
+    if high - low > most:
+        raise RuntimeError(
+            f"uniform_ expects to-from <= std::numeric_limits<{element.title}>::max(), but found to={high:g} and from={low:g} which "
+            "result in to-from to exceed the limit"
+        )
 
 
 def _require_bounds(element: dtype, low: int, high: int) -> None:

@@ -436,9 +436,11 @@ def vander_of_torch(x: Tensor, N: int | None = None, increasing: bool = False) -
     count = x.shape[0] if N is None else N
     if count < 0:
         raise RuntimeError("N must be non-negative.")
-    powers = arange(count, device=x.device)
-    result = x.unsqueeze(1) ** (powers if increasing else powers.flip(0))
-    return result
+    x = x.long() if x.dtype.category < 2 else x
+    # Products, as PyTorch's: powers of a complex zero or infinity are no numbers.
+    columns = [x.new_ones((x.shape[0], min(count, 1))), x.unsqueeze(1).expand(x.shape[0], max(count - 1, 0)).cumprod(1)]
+    result = cat(columns, 1)
+    return result if increasing else result.flip(1)
 
 
 @operation("view", namespace="linalg", method=False, name="diagonal")
