@@ -2,8 +2,6 @@
 
 from webgpu_torch_core.operations.return_types import public_types
 
-__all__ = ["all_return_types"]
-
 globals().update(public_types())
 
 #: the types, in the order of their names

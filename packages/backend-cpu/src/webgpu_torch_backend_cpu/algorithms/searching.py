@@ -20,6 +20,7 @@ def order_statistic(values: Array, number: int, first_nan: bool) -> tuple[Array]
     ``first_nan``: where there is NaN in a row, that of the first one.
     """
     found = np.partition(values, number, axis=-1)[..., number, None]
+    asked: Array | int = number
     is_it, smaller = values == found, values < found
     if values.dtype.kind == "f":
         missing = np.isnan(np.maximum.reduce(values, axis=-1, keepdims=True))
@@ -28,9 +29,9 @@ def order_statistic(values: Array, number: int, first_nan: bool) -> tuple[Array]
             sought = missing if first_nan else np.isnan(found)
             is_it, smaller = np.where(sought, lacks, is_it), np.where(sought, ~lacks, smaller)
             if first_nan:
-                number = np.where(missing, np.count_nonzero(smaller, axis=-1, keepdims=True), number)
+                asked = np.where(missing, np.count_nonzero(smaller, axis=-1, keepdims=True), number)
     # How many of its equals come before it.
-    before = number - np.count_nonzero(smaller, axis=-1, keepdims=True)
+    before = asked - np.count_nonzero(smaller, axis=-1, keepdims=True)
     several = np.flatnonzero(before)
     if several.size:
         rows = is_it.reshape(-1, is_it.shape[-1])

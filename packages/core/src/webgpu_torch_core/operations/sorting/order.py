@@ -298,8 +298,8 @@ def order_statistic(input: Tensor, axis: int, number: int, keepdim: bool, title:
     moved = input.detach().movedim(axis, -1)
     # bfloat16 is kept as its bits.
     moved = moved.to(float32) if moved.dtype is bfloat16 else moved
-    options = {"number": number, "first_nan": title == "median"}
-    (found,) = host_call("order_statistic", (moved,), (moved.shape[:-1],), (int64,), **options)
+    first_nan = title == "median"
+    (found,) = host_call("order_statistic", (moved,), (moved.shape[:-1],), (int64,), number=number, first_nan=first_nan)
     positions = found.unsqueeze(axis)
     values = gather_known(input, axis, positions)
     return make(title, values=values if keepdim else values.squeeze(axis), indices=positions if keepdim else found)
