@@ -47,11 +47,30 @@ class Harness:
         adapter = found[0]
         self.gpu = runtime.open(adapter, [each for each in FEATURES if each in adapter.features])
         native = capabilities(adapter, self.gpu, TYPICAL["discrete"].replace(rounds_halves=False))
-        self.native = native.replace(invocations=min(native.invocations, 1024))
+        # Not all runtimes tell the size of subgroups; that of a software adapter never changes.
+        size = native.subgroup_size or (self._subgroup_size() if native.software and native.subgroups else 0)
+        self.native = native.replace(invocations=min(native.invocations, 1024), subgroup_size=size)
         self.small = self.native.replace(
             half=False, int64=False, matrix_units=(), invocations=256, workgroup_bytes=16384, workgroups_per_dimension=7
         )
         self.pipelines: dict[str, int] = {}
+
+    def _subgroup_size(self) -> int:
+        """Return how many threads a subgroup has, as a kernel sees it."""
+        head = "enable subgroups;\n" if self.gpu.enables_subgroups else ""
+        source = (
+            head + "@group(0) @binding(0) var<storage, read_write> found: array<u32>;\n"
+            "@compute @workgroup_size(64) fn main(@builtin(subgroup_size) size: u32) { found[0] = size; }"
+        )
+        layout, (owner, nbytes) = self.gpu.layout(("storage",)), self._filled(bytes(16), STORAGE)
+        (pipeline,) = self.gpu.pipelines([PipelineRequest("size of subgroups", source, layout, False)])
+        if isinstance(pipeline, GpuError):
+            raise pipeline
+        group = self.gpu.own(self.gpu.group(layout, [(owner.handle, 0, nbytes)]))
+        self.gpu.submit(self.gpu.own(self.gpu.record([DISPATCH, pipeline, group.handle, 1, 1, 1])).handle)
+        data = bytearray(4)
+        self.gpu.read(owner.handle, 0, memoryview(data))
+        return int.from_bytes(data, "little")
 
     def run(
         self,

@@ -8,15 +8,18 @@ from typing import Any
 import pytest
 import torch
 from codegen_harness import harness
+from contraction_cases import draw
 from golden.profiles import PROFILES
+from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.codegen import VARIANTS
 from webgpu_torch_backend_wgpu.codegen.attention import generate_attention
 from webgpu_torch_backend_wgpu.codegen.attention_rows import Rows, generate_few_rows
+from webgpu_torch_backend_wgpu.codegen.attention_subgroups import by_subgroups, generate_by_subgroups
 from webgpu_torch_backend_wgpu.codegen.attention_tile import AttentionTile
 from webgpu_torch_backend_wgpu.codegen.variants import Variant, attention_pays
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
-from webgpu_torch_core.ir.dtypes import bool_, float16
+from webgpu_torch_core.ir.dtypes import bool_, float16, float32
 from webgpu_torch_core.ir.expression import coordinate
 from webgpu_torch_core.ir.kernels import Attention
 from webgpu_torch_testing.attention_tests import attention, derivative, numbers
@@ -84,6 +87,28 @@ def test_few_rows(monkeypatch: pytest.MonkeyPatch, plan: tuple[int, int, int, in
     check(monkeypatch, attention(1, 300, 16, 8, batch=2), Rows(*plan), generate_few_rows)
     kernel = attention(5, 140, 6, 3, float16, mask=bool_, first=coordinate(1) * 20)
     check(monkeypatch, kernel, Rows(*plan), generate_few_rows)
+
+
+def by_some_subgroups(data: st.DataObject) -> None:
+    """Draw an attention of few rows and how subgroups share it, and compare with the definition."""
+    capabilities = harness().native
+    m, n = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 90))
+    k, v = 4 * data.draw(st.integers(1, 12)), 4 << data.draw(st.integers(0, 4))
+    first = data.draw(st.sampled_from((None, coordinate(1) * 5)))
+    last = data.draw(st.sampled_from((None, coordinate(1) * 3 + 1)))
+    mask, kind = data.draw(st.sampled_from((None, bool_))), data.draw(st.sampled_from((float32, float16)))
+    kernel = attention(m, n, k, v, kind, mask=mask, first=first, last=last, batch=data.draw(st.integers(1, 3)))
+    plans = list(by_subgroups(kernel, capabilities))
+    assert plans
+    plan = data.draw(st.sampled_from(plans))
+    with pytest.MonkeyPatch.context() as patch:
+        check(patch, kernel, plan, generate_by_subgroups)
+
+
+def test_few_rows_by_subgroups() -> None:
+    if not harness().native.subgroup_size:
+        pytest.skip("subgroups of this adapter differ in size")
+    draw(25, by_some_subgroups)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

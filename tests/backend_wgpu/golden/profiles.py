@@ -34,7 +34,20 @@ _FEATURES = ("shader-f16", "shader-int64", "subgroups")
 
 def adapter(number: int, name: str, kind: str, limits: Limits, features: tuple[str, ...] = ()) -> Adapter:
     """Return an adapter of these limits and features."""
-    return Adapter(number, name.split()[0], name, "made up", "Vulkan", kind, number, 0, frozenset(features), limits)
+    return Adapter(
+        number,
+        name.split()[0],
+        name,
+        "made up",
+        "Vulkan",
+        kind,
+        number,
+        0,
+        frozenset(features),
+        limits,
+        (),
+        {"discrete": 32, "cpu": 8}.get(kind, 0),
+    )
 
 
 #: by the names of their profiles, the most capable kind first as a backend lists them

@@ -17,11 +17,12 @@ class Capabilities(Record):
     Fields:
         software: threads of the host compute.
         enables_subgroups: modules that use subgroups enable them first.
+        subgroup_size: threads of a subgroup, where subgroups may be used and all have as many; else 0.
     """
 
     __slots__ = fields = (
         "software", "facts", "workgroups_per_dimension", "invocations", "workgroup_bytes", "storage_buffers", "binding_bytes", "half",
-        "int64", "subgroups", "enables_subgroups", "matrix_units",
+        "int64", "subgroups", "enables_subgroups", "matrix_units", "subgroup_size",
     )  # fmt: skip
     software: bool
     facts: Facts
@@ -35,6 +36,7 @@ class Capabilities(Record):
     subgroups: bool
     enables_subgroups: bool
     matrix_units: tuple[MatrixUnit, ...]
+    subgroup_size: int
 
 
 class Binding(Record):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from webgpu_torch_core.ir.dtypes import float32
 from webgpu_torch_core.ir.expression import constant
-from webgpu_torch_core.ir.kernels import Attention
+from webgpu_torch_core.ir.kernels import Attention, Contraction
 from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.ir.records import Record
 
@@ -53,15 +53,27 @@ class Rows(Record):
     columns: int
 
 
-def few_rows(kernel: Attention, capabilities: Capabilities) -> Iterator[Rows]:
-    """Yield how workgroups may share an attention of few rows."""
-    m, n, v = map(number_of_elements, (kernel.m, kernel.n, kernel.v))
+def takes_few_rows(kernel: Attention) -> bool:
+    """Return whether an attention is that of a few rows with one product and one sum of values."""
     plain = kernel.score is not None and [each.depth for each in kernel.products] == ["k"]
     sums = [(each.along, each.weight.step) for each in kernel.sums]
+    return number_of_elements(kernel.m) <= SKINNY and plain and sums == [("v", "accumulator")]
+
+
+def sides_of(kernel: Attention) -> tuple[Contraction, Contraction]:
+    """Return the product of rows with columns, and the sum of the columns' values, whose left side is nothing."""
+    (product,), (total,) = kernel.products, kernel.sums
+    scores = as_contraction(kernel, "m", "n", "k", product.left, product.right)
+    return scores, as_contraction(kernel, "m", "v", "n", constant(0.0, float32), total.value)
+
+
+def few_rows(kernel: Attention, capabilities: Capabilities) -> Iterator[Rows]:
+    """Yield how workgroups may share an attention of few rows."""
+    n, v = map(number_of_elements, (kernel.n, kernel.v))
     threads = _LEAST
     while threads < v:
         threads *= 2
-    if m > SKINNY or not plain or sums != [("v", "accumulator")] or threads > min(WORKGROUP, capabilities.invocations):
+    if not takes_few_rows(kernel) or threads > min(WORKGROUP, capabilities.invocations):
         return
     many = min(_MOST, capabilities.invocations)
     for splits in _SPLITS:
@@ -108,72 +120,30 @@ def generate_few_rows(kernel: Attention, capabilities: Capabilities, plan: Rows)
     return _Writer(kernel, capabilities, plan).program()
 
 
-class _Writer:
-    """Writes the kernel; rows are four to a vector, those behind the last one are the last one again."""
+class AttendingRows:
+    """What kernels of attention of few rows share: their sides, the part of the columns that a workgroup has, and scores."""
 
-    def __init__(self, kernel: Attention, capabilities: Capabilities, plan: Rows) -> None:
-        self.kernel, self.capabilities, self.splits = kernel, capabilities, plan.splits
+    def __init__(self, kernel: Attention, capabilities: Capabilities, splits: int) -> None:
+        self.kernel, self.capabilities, self.splits = kernel, capabilities, splits
         self.module = module = Module(kernel, capabilities)
-        self.body, self.threads, self.team, self.columns = module.body, plan.threads, plan.team, plan.columns
-        (product,), (total,) = kernel.products, kernel.sums
-        scores = as_contraction(kernel, "m", "n", "k", product.left, product.right)
-        sums = as_contraction(kernel, "m", "v", "n", constant(0.0, float32), total.value)
+        self.body = module.body
+        scores, sums = sides_of(kernel)
         self.scores, self.sums = Frame(scores, capabilities, module), Frame(sums, capabilities, module)
         self.m, self.n, self.k, self.v = self.scores.m, self.scores.n, self.scores.k, self.sums.n
-        self.buffers, self.parts = Buffers(module), Parts(kernel, plan.splits)
-        self.groups = -(-self.m // LANES)
-        self.score = total.weight if kernel.score is None else kernel.score
-        self.queries = module.array("queries", "vec4<f32>", self.k * self.groups)
-        self.weights = module.array("weights", "vec4<f32>", self.columns * self.groups)
-        self.partial = module.array("partial", "vec4<f32>", self.columns * self.team * self.groups)
-        self.gathered = module.array("gathered", "vec4<f32>", self.groups * _GATHERING)
-        # Values' positions of a thread, and threads that share the columns.
-        together = self.sums.right.axis == "n" and vector_dimension(kernel, "v") is not None
-        self.lanes = self.sums.right.lanes if together else 1
-        self.width = self.v // self.lanes
-        self.sharing = self.threads // self.width
-        self.shared = module.array("shared_sums", self._kind, self.sharing * self.width)
+        self.buffers, self.parts = Buffers(module), Parts(kernel, splits)
+        self.score = kernel.sums[0].weight if kernel.score is None else kernel.score
 
-    @property
-    def _kind(self) -> str:
-        return "vec4<f32>" if self.lanes > 1 else "f32"
-
-    def program(self) -> Program:
-        """Return the program."""
-        body, kernel = self.body, self.kernel
-        count = self.scores.batch * self.splits
+    def begin(self) -> int:
+        """Write which rows a workgroup has, and which part of their columns; return how many workgroups there are."""
+        body, count = self.body, self.scores.batch * self.splits
         linear = body.let("linear", LINEAR_GROUP)
         body.leave(linear >= count)
         self.part = body.let("part", linear % self.splits)
         self.flat = body.let("batch", linear // self.splits)
-        self.batch = split_index(self.module, self.flat, kernel.batch)
-        self.local, self.share = body.let("local", THREAD % self.width), body.let("share", THREAD // self.width)
-        self._load_queries()
-        start, stop = self._bounds()
-        low = vector("f32", [Literal(LOWEST, "f32")] * LANES)
-        self.tops = [body.var(f"top{group}", low) for group in range(self.groups)]
-        self.totals = [body.var(f"total{group}", zero("vec4<f32>")) for group in range(self.groups)]
-        self.results = [body.var(f"result{row}", zero(self._kind)) for row in range(self.m)]
-        body.barrier()
-        with body.loop("column", start, lambda column: column < stop, fixed(self.columns)) as column:
-            self._take(column, stop)
-            body.barrier()
-        self._finish()
-        found = self.module.finish(self.threads, count, " (parts)" if self.splits > 1 else "")
-        if self.splits == 1:
-            return Program((found,), ())
-        return self.parts.program(kernel, self.capabilities, found)
+        self.batch = split_index(self.module, self.flat, self.kernel.batch)
+        return count
 
-    def _load_queries(self) -> None:
-        """Write the loads of the rows into workgroup memory."""
-        body, rows = self.body, self.groups * LANES
-        with body.loop("each", THREAD, lambda each: each < self.k * rows, fixed(self.threads)) as each:
-            row, deep = body.let("row", each % fixed(rows)), body.let("deep", each // fixed(rows))
-            inside = body.let("inside", minimum(row, self.m - 1))
-            value = self.scores.element(self.scores.left, self.batch, inside, deep)
-            body.set(self.queries[deep * fixed(self.groups) + row // fixed(LANES)][row % fixed(LANES)], value)
-
-    def _bounds(self) -> tuple[Node, Node]:
+    def between(self) -> tuple[Node, Node]:
         """Write between which columns each row attends; return between which the workgroup does."""
         body, kernel = self.body, self.kernel
         self.bounds: list[list[Node]] = [[] for _ in range(self.m)]
@@ -204,6 +174,83 @@ class _Writer:
         if column is None:
             return found
         return found + [fixed(0)] * (len(kernel.k) + len(kernel.v)) + split_index(self.module, column, kernel.n)
+
+    def score_of(self, product: Node, row: int, column: Node) -> Node:
+        """Write the score of a row with a column, from their product, and return it; -inf where the row does not attend to it."""
+        (value,) = evaluate(self.buffers, [self.score], self._coordinates(row, column), 1, products=[[product]])[0]
+        bounds = list(self.bounds[row])
+        conditions = [bounds.pop(0) <= column] if self.kernel.first is not None else []
+        if self.kernel.last is not None:
+            conditions.append(column < bounds.pop(0))
+        return choose(every(*conditions), value, -Call("wt_inf", (), "f32")) if conditions else value
+
+    def leave(self, row: Node, column: Node, values: list[Node], total: Node) -> None:
+        """Write the store of neighbouring positions of a row's sum, from what they are and the sum of the row's weights."""
+        if self.splits > 1:
+            self.parts.write_sum(self.module, self.part, self.flat, row, column, values)
+            return
+        least = Call("max", (total, Literal(1e-37, "f32")), "f32")
+        shares: list[Node] = [self.body.let(self.module.fresh("part"), each // least) for each in values]
+        store_sum(self.module, self.kernel, self.kernel.sums[0], self.batch, row, column, shares)
+
+    def leave_row(self, row: Node, top: Node, total: Node) -> None:
+        """Write the stores of a row's state."""
+        if self.splits > 1:
+            self.parts.write_row(self.module, self.part, self.flat, row, top, total)
+        elif self.kernel.row_stores:
+            store_row(self.module, self.kernel, self.batch, row, top, total)
+
+
+class _Writer(AttendingRows):
+    """Writes the kernel; rows are four to a vector, those behind the last one are the last one again."""
+
+    def __init__(self, kernel: Attention, capabilities: Capabilities, plan: Rows) -> None:
+        super().__init__(kernel, capabilities, plan.splits)
+        self.threads, self.team, self.columns = plan.threads, plan.team, plan.columns
+        module, self.groups = self.module, -(-self.m // LANES)
+        self.queries = module.array("queries", "vec4<f32>", self.k * self.groups)
+        self.weights = module.array("weights", "vec4<f32>", self.columns * self.groups)
+        self.partial = module.array("partial", "vec4<f32>", self.columns * self.team * self.groups)
+        self.gathered = module.array("gathered", "vec4<f32>", self.groups * _GATHERING)
+        # Values' positions of a thread, and threads that share the columns.
+        together = self.sums.right.axis == "n" and vector_dimension(kernel, "v") is not None
+        self.lanes = self.sums.right.lanes if together else 1
+        self.width = self.v // self.lanes
+        self.sharing = self.threads // self.width
+        self.shared = module.array("shared_sums", self._kind, self.sharing * self.width)
+
+    @property
+    def _kind(self) -> str:
+        return "vec4<f32>" if self.lanes > 1 else "f32"
+
+    def program(self) -> Program:
+        """Return the program."""
+        body, count = self.body, self.begin()
+        self.local, self.share = body.let("local", THREAD % self.width), body.let("share", THREAD // self.width)
+        self._load_queries()
+        start, stop = self.between()
+        low = vector("f32", [Literal(LOWEST, "f32")] * LANES)
+        self.tops = [body.var(f"top{group}", low) for group in range(self.groups)]
+        self.totals = [body.var(f"total{group}", zero("vec4<f32>")) for group in range(self.groups)]
+        self.results = [body.var(f"result{row}", zero(self._kind)) for row in range(self.m)]
+        body.barrier()
+        with body.loop("column", start, lambda column: column < stop, fixed(self.columns)) as column:
+            self._take(column, stop)
+            body.barrier()
+        self._finish()
+        found = self.module.finish(self.threads, count, " (parts)" if self.splits > 1 else "")
+        if self.splits == 1:
+            return Program((found,), ())
+        return self.parts.program(self.kernel, self.capabilities, found)
+
+    def _load_queries(self) -> None:
+        """Write the loads of the rows into workgroup memory."""
+        body, rows = self.body, self.groups * LANES
+        with body.loop("each", THREAD, lambda each: each < self.k * rows, fixed(self.threads)) as each:
+            row, deep = body.let("row", each % fixed(rows)), body.let("deep", each // fixed(rows))
+            inside = body.let("inside", minimum(row, self.m - 1))
+            value = self.scores.element(self.scores.left, self.batch, inside, deep)
+            body.set(self.queries[deep * fixed(self.groups) + row // fixed(LANES)][row % fixed(LANES)], value)
 
     def _take(self, column: Node, stop: Node) -> None:
         """Write what takes columns from ``column`` on in: their weights, then the sum of their values with these."""
@@ -246,9 +293,7 @@ class _Writer:
                 values: list[Node] = []
                 for lane in range(LANES):
                     row = min(group * LANES + lane, self.m - 1)
-                    at, product = self._coordinates(row, own), [[products[group].lane(lane)]]
-                    (value,) = evaluate(self.buffers, [self.score], at, 1, products=product)[0]
-                    values.append(self._bounded(value, row, own))
+                    values.append(self.score_of(products[group].lane(lane), row, own))
                 body.set(score, vector("f32", values))
         tops = self._gather(scores, lambda one, other: Call("max", (one, other), "vec4<f32>"))
         for group, (top, total, score) in enumerate(zip(self.tops, self.totals, scores, strict=True)):
@@ -284,7 +329,7 @@ class _Writer:
                 with body.loop("deep", first, lambda deep: deep < self.k, fixed(several * step)) as deep:
                     places = [body.let(f"deep{each}", deep + fixed(each * step)) for each in range(several)]
                     found = [
-                        body.let(f"key{each}", _read(frame, side, self.batch, key, place, reach))
+                        body.let(f"key{each}", read_side(frame, side, self.batch, key, place, reach))
                         for each, place in enumerate(places)
                     ]
                     for place, value in zip(places, found, strict=True):
@@ -295,14 +340,6 @@ class _Writer:
                                 body.set(product, product + query * factor)
             for group, product in enumerate(products):
                 body.set(self.partial[self._partial(at, member, group)], product)
-
-    def _bounded(self, value: Node, row: int, column: Node) -> Node:
-        """Return a score where a row attends to a column, else -inf."""
-        bounds = list(self.bounds[row])
-        conditions = [bounds.pop(0) <= column] if self.kernel.first is not None else []
-        if self.kernel.last is not None:
-            conditions.append(column < bounds.pop(0))
-        return choose(every(*conditions), value, -Call("wt_inf", (), "f32")) if conditions else value
 
     def _gather(self, values: list[Name], combine: Callable[[Node, Node], Node]) -> list[Name]:
         """Write what all threads' values combine to, in one order, and return it."""
@@ -333,7 +370,7 @@ class _Writer:
             # Beyond the last column it is read again, and counts nothing.
             inside = column + minimum(place, count - fixed(1))
             left, side = self.local * fixed(self.lanes), self.sums.right
-            value = _read(self.sums, side, self.batch, left, inside, self.lanes)
+            value = read_side(self.sums, side, self.batch, left, inside, self.lanes)
             found.append((place, body.let(self.module.fresh("value"), value)))
         return found
 
@@ -365,25 +402,13 @@ class _Writer:
                     others = [self.shared[THREAD + each * fixed(self.width)] for each in places]
                     body.set(found, found + in_pairs(others, operator.add))
                 values: list[Node] = [found.lane(lane) for lane in range(self.lanes)] if self.lanes > 1 else [found]
-                self._leave(row, values, total)
+                column = body.let(module.fresh("column"), self.local * fixed(self.lanes))
+                self.leave(u32(row), column, values, total)
             with body.when(THREAD.equals(fixed(0))):
-                if self.splits > 1:
-                    self.parts.write_row(module, self.part, self.flat, u32(row), top, total)
-                elif self.kernel.row_stores:
-                    store_row(module, self.kernel, self.batch, u32(row), top, total)
+                self.leave_row(u32(row), top, total)
             body.barrier()
 
-    def _leave(self, row: int, values: list[Node], total: Node) -> None:
-        """Write the store of neighbouring positions of a row's sum."""
-        column = self.body.let(self.module.fresh("column"), self.local * fixed(self.lanes))
-        if self.splits > 1:
-            self.parts.write_sum(self.module, self.part, self.flat, u32(row), column, values)
-            return
-        least = Call("max", (total, Literal(1e-37, "f32")), "f32")
-        shares: list[Node] = [self.body.let(self.module.fresh("part"), each // least) for each in values]
-        store_sum(self.module, self.kernel, self.kernel.sums[0], self.batch, u32(row), column, shares)
 
-
-def _read(frame: Frame, side: Side, batch: list[Node], row: Node, depth: Node, lanes: int) -> Node:
+def read_side(frame: Frame, side: Side, batch: list[Node], row: Node, depth: Node, lanes: int) -> Node:
     """Write the load of an element of a side, or of neighbours along its axis."""
     return frame.vector_of(side, batch, row, depth) if lanes > 1 else frame.element(side, batch, row, depth)

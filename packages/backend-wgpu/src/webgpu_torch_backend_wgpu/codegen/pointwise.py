@@ -13,9 +13,13 @@ from ..program import Capabilities, Program
 from .access import LANES, Buffers, evaluate, evaluate_apart, group_of, stores_aligned
 from .ir import Node, fixed
 from .module import LINEAR_GROUP, THREAD, Module, split_index
+from .steps import step_length
+from .types import element_type
 
 #: most nodes of all lanes together that are written out for more than four lanes
 MOST_NODES = 800
+#: most statements of all lanes together, helpers written out as compilers do: they take a tenth of a second for twice as many
+MOST_STATEMENTS = 400
 #: reads that wait for each other from which on elements are for threads of their own, which wait at once: lanes would take turns
 SEARCH = 4
 #: elements per thread of kernels whose accesses do not align, and from how many elements on
@@ -86,10 +90,17 @@ def generate_apart(kernel: Pointwise, capabilities: Capabilities) -> Program:
     return Program((module.finish(workgroup, -(-count // (workgroup * APART))),), ())
 
 
-def pays_apart(kernel: Pointwise) -> bool:
+def pays_apart(kernel: Pointwise, capabilities: Capabilities) -> bool:
     """Return whether a kernel is large enough, and its text small enough, for several elements per thread."""
     nodes = topological(*kernel.expressions())
-    return kernel.elements() >= SEVERAL and _waits(nodes) < SEARCH and len(nodes) * (APART + 1) <= MOST_NODES
+    short = len(nodes) * (APART + 1) <= MOST_NODES and _statements(nodes, capabilities) * (APART + 1) <= MOST_STATEMENTS
+    return kernel.elements() >= SEVERAL and _waits(nodes) < SEARCH and short
+
+
+def _statements(nodes: Sequence[Expression], capabilities: Capabilities) -> int:
+    """Return how many statements the steps of an element become."""
+    steps = [(node.step, node.arguments[-1].dtype.name) for node in nodes if node.arguments]
+    return sum([step_length(step, element_type(kind, capabilities).scalar) for step, kind in steps])
 
 
 def rounds_of(kernel: Pointwise, capabilities: Capabilities, lanes: int) -> int:
@@ -99,17 +110,17 @@ def rounds_of(kernel: Pointwise, capabilities: Capabilities, lanes: int) -> int:
     return ROUNDS if capabilities.software and kernel.elements() >= MANY and nodes <= MOST_NODES // 4 else 1
 
 
-def lanes_of(kernel: Pointwise, half: bool) -> int:
+def lanes_of(kernel: Pointwise, capabilities: Capabilities) -> int:
     """Return how many consecutive elements of the last dimension a thread computes: 16 bytes of the widest type, or 1.
 
-    Native halves (``half``) go by fours.
+    Native halves go by fours.
     """
     nodes = topological(*kernel.expressions())
-    if not kernel.shape or _waits(nodes) >= SEARCH:
+    if not kernel.shape or _waits(nodes) >= SEARCH or _statements(nodes, capabilities) * LANES > MOST_STATEMENTS:
         return 1
     dtypes = [node.dtype for node in nodes if node.step == "load"]
     dtypes += [kernel.outputs[store.output].dtype for store in kernel.stores]
-    most = LANES if half and float16 in dtypes else max(16 // max(each.itemsize for each in dtypes), LANES)
+    most = LANES if capabilities.half and float16 in dtypes else max(16 // max(each.itemsize for each in dtypes), LANES)
     # Every lane is written out: long expressions stay at four.
     choices = (most, LANES) if len(nodes) * most <= MOST_NODES else (LANES,)
     return next((lanes for lanes in choices if _fits(kernel, lanes)), 1)

@@ -27,6 +27,7 @@ from .attention import generate_attention
 from .attention_matrix import generate_attention_matrix
 from .attention_matrix_tile import attention_matrix_seconds, attention_matrix_tiles
 from .attention_rows import few_rows, few_rows_seconds, generate_few_rows
+from .attention_subgroups import by_subgroups, by_subgroups_seconds, generate_by_subgroups
 from .attention_tile import attention_seconds, attention_tiles
 from .contraction import Side
 from .contraction_cost import tile_seconds, tiles_of
@@ -190,7 +191,7 @@ def _of_many_rows(
 
 
 def _grouped(kernel: Pointwise, capabilities: Capabilities) -> Iterator[tuple[int, int]]:
-    lanes = lanes_of(kernel, capabilities.half)
+    lanes = lanes_of(kernel, capabilities)
     if lanes > 1:
         yield lanes, rounds_of(kernel, capabilities, lanes)
 
@@ -259,7 +260,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("tiles turned in workgroup memory", _planned(turned_loads), _traffic(0.9), generate_turned),
         Variant("several neighbours per thread", _grouped, _traffic(0.8), lambda k, c, plan: generate_grouped(k, c, *plan)),
         Variant(
-            "several elements per thread, a workgroup apart", _where(lambda k, _: pays_apart(k)), _traffic(0.7),
+            "several elements per thread, a workgroup apart", _where(pays_apart), _traffic(0.7),
             lambda k, c, _: generate_apart(k, c),
         ),
         Variant("an element per thread", _where(lambda *_: True), _traffic(0.6), lambda k, c, _: generate_grouped(k, c, 1)),
@@ -289,7 +290,10 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("few rows", _where(rows_find_place), prepared_seconds, lambda k, c, _: generate_prepared(k, c)),
     ],
     Attention: [
-        Variant("few rows", few_rows, few_rows_seconds, generate_few_rows),
+        Variant("few rows by subgroups", by_subgroups, by_subgroups_seconds, generate_by_subgroups),
+        Variant(
+            "few rows", lambda k, c: [] if any(by_subgroups(k, c)) else few_rows(k, c), few_rows_seconds, generate_few_rows
+        ),
         Variant("tiles of matrices", attention_matrix_tiles, attention_matrix_seconds, generate_attention_matrix),
         Variant("tiles", attention_tiles, attention_seconds, generate_attention),
     ],

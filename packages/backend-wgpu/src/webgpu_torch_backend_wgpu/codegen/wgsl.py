@@ -69,7 +69,7 @@ _BYTES = {"f16": 2, "f32": 4, "i32": 4, "u32": 4, "i64": 8}
 #: subgroups are whole where matrices are used: conditions are the same for all threads of a workgroup
 _MATRIX_HEAD = "enable chromium_experimental_subgroup_matrix;\ndiagnostic(off, chromium.subgroup_matrix_uniformity);\n"
 #: functions by which threads of a subgroup exchange values, and what the entry point is then told besides
-_OF_SUBGROUPS = frozenset({"quadBroadcast", "subgroupShuffleXor"})
+_OF_SUBGROUPS = frozenset({"quadBroadcast", "subgroupAdd", "subgroupMax", "subgroupShuffle", "subgroupShuffleXor"})
 _SUBGROUP_THREAD = ", @builtin(subgroup_invocation_id) subgroup_thread: u32"
 _HALVES = frozenset({"f16", *(VECTORS["f16", size] for size in (2, 3, 4))})
 

@@ -284,12 +284,13 @@
   async function adapter(limitNames) {
     const found = await request();
     if (!found) return null;
-    const { vendor, architecture, device, description, isFallbackAdapter } = found.info;
+    const { vendor, architecture, device, description, isFallbackAdapter, subgroupMinSize, subgroupMaxSize } = found.info;
     adapters.push(found);
     return JSON.stringify({
       handle: adapters.length - 1,
       vendor, architecture, device, description,
       fallback: isFallbackAdapter ?? false,
+      subgroup: subgroupMinSize === subgroupMaxSize ? (subgroupMaxSize ?? 0) : 0,
       features: [...found.features],
       limits: limitNames.map((name) => found.limits[name]),
     });

@@ -116,6 +116,7 @@ class _Told(TypedDict):
     fallback: bool
     features: list[str]
     limits: list[int]
+    subgroup: int
 
 
 @functools.cache
@@ -194,6 +195,8 @@ def adapter_of(told: _Told) -> Adapter:
         0,
         _FEATURES & frozenset(told["features"]),
         Limits(*map(int, told["limits"])),
+        (),
+        told["subgroup"],
     )
 
 

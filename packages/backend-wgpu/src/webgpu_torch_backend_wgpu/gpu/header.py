@@ -77,9 +77,21 @@ def adapter_of(
     vendor, device, description = (text_of(ffi, each) for each in (info.vendor, info.device, info.description))
     api, kind = _APIS.get(info.backendType, "unknown"), _ADAPTER_KINDS.get(info.adapterType, "unknown")
     vendor_id, device_id = int(info.vendorID), int(info.deviceID)
+    threads = int(info.subgroupMaxSize) if info.subgroupMinSize == info.subgroupMaxSize else 0
     lib.wgpuAdapterInfoFreeMembers(info[0])
     return Adapter(
-        handle, vendor, device, description, api, kind, vendor_id, device_id, features, limits_of(limits), matrix_units
+        handle,
+        vendor,
+        device,
+        description,
+        api,
+        kind,
+        vendor_id,
+        device_id,
+        features,
+        limits_of(limits),
+        matrix_units,
+        threads,
     )
 
 

@@ -113,12 +113,13 @@ class MatrixUnit(Record):
 class Adapter(Record):
     """A way to a GPU: its names, the graphics API it is reached by, its kind, features, limits and matrix units.
 
-    ``kind`` is discrete, integrated, virtual, cpu or unknown; ``handle`` says which it is to its runtime.
+    ``kind`` is discrete, integrated, virtual, cpu or unknown; ``handle`` says which it is to its runtime; ``subgroup_size`` is how
+    many threads a subgroup has where all have as many, else 0.
     """
 
     __slots__ = fields = (
         "handle", "vendor", "device", "description", "api", "kind", "vendor_id", "device_id", "features", "limits",
-        "matrix_units",
+        "matrix_units", "subgroup_size",
     )  # fmt: skip
     handle: int
     vendor: str
@@ -131,13 +132,25 @@ class Adapter(Record):
     features: frozenset[str]
     limits: Limits
     matrix_units: tuple[MatrixUnit, ...]
+    subgroup_size: int
 
     def __init__(
         self, handle: int, vendor: str, device: str, description: str, api: str, kind: str, vendor_id: int, device_id: int,
-        features: frozenset[str], limits: Limits, matrix_units: tuple[MatrixUnit, ...] = (),
+        features: frozenset[str], limits: Limits, matrix_units: tuple[MatrixUnit, ...] = (), subgroup_size: int = 0,
     ) -> None:  # fmt: skip
         super().__init__(
-            handle, vendor, device, description, api, kind, vendor_id, device_id, features, limits, matrix_units
+            handle,
+            vendor,
+            device,
+            description,
+            api,
+            kind,
+            vendor_id,
+            device_id,
+            features,
+            limits,
+            matrix_units,
+            subgroup_size,
         )
 
 
