@@ -22,8 +22,9 @@ _LEFT_OVER, _ROUNDS = 0.5, 5
 #: sums of all threads of a unit with which it reaches its rate, the share of it that fewer in several blocks reach, and those of
 #: few threads, as so many
 _ENOUGH_SUMS, _FEW, _FEW_OF_FEW, _FEW_THREADS = 1 << 14, 0.9, 0.75, 64
-#: how much faster a split sum must be
-_MARGIN = 1.15
+#: how much faster a split sum must be, and how many times the memory's rate its parts pass at; and where that is known well, of
+#: products whose sides are only read: caches keep most of the parts
+_SPLITTING, _SPLITTING_PLAIN = (1.15, 1.0), (1.05, 2.0)
 
 
 def rows_reached(size: int, block: int, own: int) -> int:
@@ -48,16 +49,16 @@ def sides_computed(kernel: Contraction) -> tuple[tuple[bool, bool], bool, bool]:
 
 
 def blocks_seconds(
-    kernel: Contraction, tile: Tile, facts: Facts, flops: float, lead: int, alone: float, together: int = 1
-) -> float:
+    kernel: Contraction, tile: Tile, facts: Facts, flops: float, lead: int, alone: float, together: int = 1,
+    splitting: tuple[float, float] = _SPLITTING,
+) -> float:  # fmt: skip
     """Return an estimate of the time of a tile that reaches so many operations per second with all units busy.
 
     ``lead`` steps of k pass before it does; a unit with one block only reaches the share ``alone`` of its rate, and one with few
     sums in several not all of it either; after so many blocks at once as are computed ``together``, one may be left over.
     """
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    splits = tile.splits
-    blocks = max(-(-m // tile.m) * -(-n // tile.n) * batch * splits, 1)
+    splits, blocks = tile.splits, _blocks(kernel, tile)
     rounds = -(-blocks // facts.units)
     is_left_over = (
         together > 1 and 1 < rounds <= (_ROUNDS if together <= _ROUNDS else rounds) and rounds % together == 1
@@ -70,7 +71,14 @@ def blocks_seconds(
     seconds = 2 * blocks * tile.m * tile.n * (-(-k // splits) + lead) / (flops * busy)
     if splits == 1:
         return seconds
-    return _MARGIN * seconds + (2 * splits + 1) * 4 * m * n * batch / facts.bandwidth + facts.dispatch
+    margin, cached = splitting
+    return margin * seconds + (2 * splits + 1) * 4 * m * n * batch / (cached * facts.bandwidth) + facts.dispatch
+
+
+def _blocks(kernel: Contraction, tile: Tile) -> int:
+    """Return how many blocks a tile makes of a contraction, parts of sums counted."""
+    m, n, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.batch))
+    return max(-(-m // tile.m) * -(-n // tile.n) * batch * tile.splits, 1)
 
 
 LARGE = Tile(128, 128, 8, 16, 8, stages=2, span=4, band=8)
@@ -111,8 +119,9 @@ _MANY_SUMS, _SUMS_OF_UNIT = 64, 1 << 15
 #: neighbours are read at once
 _FEW_SUMS, _ONE_BY_ONE, _AHEAD_ONE_BY_ONE = 16, 0.6, 0.75
 #: elements left out between rows of a block where neighbours along k go to different rows; the shares of their rate that shallow
-#: blocks read ahead reach with these, where they lie so in both sides, and those made for that where they do not
-_PAD, _SHALLOW_PADDED, _SHALLOW_ALONG_K, _SQUARE_ACROSS_K = 4, 0.95, 0.89, 0.95
+#: blocks read ahead reach with these, where they lie so in both sides, those made for that where they do not, and several deep ones
+#: of a unit where they lie so in any
+_PAD, _SHALLOW_PADDED, _SHALLOW_ALONG_K, _SQUARE_ACROSS_K, _AHEAD_ALONG_K = 4, 0.95, 0.89, 0.95, 0.92
 #: in how many parts a sum may be split
 _SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 #: columns of blocks from which on rows of blocks go in bands, so that the right operand's blocks stay in the cache
@@ -130,21 +139,22 @@ def tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[Tile]:
         yield TINY
         return
     pads = [each for each in _pads(kernel) if each.replace(pad=_PAD).nbytes <= capabilities.workgroup_bytes]
+    whole = (SQUARE, LOW_SHARED, LARGE) if any(sides_computed(kernel)[0]) else (SQUARE, LOW_SHARED)
     for tile in _fitting(_SHARES, capabilities):
         pad = _PAD if tile in pads else tile.pad
         # What threads of a workgroup share by four, workgroups need not share.
-        for splits in splits_of(kernel, capabilities) if tile not in (LARGE, SQUARE, LOW_SHARED) else (1,):
+        for splits in splits_of(kernel, capabilities) if tile not in whole else (1,):
             banded = splits > 1 or -(-n // tile.n) >= _WIDE
             yield _variant(tile, splits, 8 if banded else tile.band, pad)
 
 
 @lru_cache(256)
 def _pads(kernel: Contraction) -> tuple[Tile, ...]:
-    """Return the tiles whose blocks are padded: where both sides lie along k, or elements are read one by one."""
+    """Return the tiles whose blocks are padded: where a side lies along k, or elements are read one by one."""
     sides = [each for each in (Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")) if each.strided]
     if any(each.lanes == 1 for each in sides):
         return LARGE, FLAT_AHEAD, EVEN
-    return (FLAT_AHEAD, EVEN) if sides_computed(kernel)[2] else ()
+    return (FLAT_AHEAD, EVEN) if len(sides) > 1 and any(each.axis == "k" for each in sides) else ()
 
 
 def _fitting(tiles: Iterable[Tile], capabilities: Capabilities) -> list[Tile]:
@@ -176,15 +186,18 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
     Blocks share a unit and hide each other's waiting, except one that is left over.
     """
     share, lead, computing = _BY_BLOCK[tile.block, tile.stages, tile.slices]
-    many = tile.slices > 1 or (tile.splits == 1 and tile.rows * tile.columns >= _MANY_SUMS)
-    together, is_ahead = max(_SUMS_OF_UNIT // (tile.m * tile.n), 1), tile.stages > 1 and tile.k > LARGE.k
-    if many and tile.threads > _ENOUGH_THREADS:
-        together = 1
     computed, one_by_one, along_k = sides_computed(kernel)
+    foreseen = tile.splits == 1 or not any(computed)
+    many = tile.slices > 1 or (foreseen and tile.rows * tile.columns >= _MANY_SUMS)
+    together, is_ahead = max(_SUMS_OF_UNIT // (tile.m * tile.n), 1), tile.stages > 1 and tile.k > LARGE.k
+    if many and (tile.threads > _ENOUGH_THREADS or tile.splits > 1):
+        together = 1
     if one_by_one and tile.rows * tile.columns <= _FEW_SUMS:
         share *= _ONE_BY_ONE
     elif one_by_one and is_ahead:
         share *= _AHEAD_ONE_BY_ONE
+    elif is_ahead and tile.block == FLAT_AHEAD.block and tile.pad and _blocks(kernel, tile) > facts.units:
+        share *= _AHEAD_ALONG_K
     elif tile.block == SQUARE.block:
         share *= 1.0 if along_k else _SQUARE_ACROSS_K
     elif tile.stages > 1 and not is_ahead:
@@ -198,4 +211,5 @@ def tile_seconds(kernel: Contraction, tile: Tile, facts: Facts) -> float:
     if tile.threads >= _ENOUGH_THREADS:
         waiting = _ALONE_AHEAD if is_ahead else _ALONE_WITH_MANY
         waiting *= tile.threads / (-(-tile.threads // _ENOUGH_THREADS) * _ENOUGH_THREADS)
-    return blocks_seconds(kernel, tile, facts, rate, lead, waiting if many else _ALONE, together)
+    splitting = _SPLITTING if any(computed) else _SPLITTING_PLAIN
+    return blocks_seconds(kernel, tile, facts, rate, lead, waiting if many else _ALONE, together, splitting)

@@ -18,8 +18,10 @@ from .types import element_type
 
 #: most nodes of all lanes together that are written out for more than four lanes
 MOST_NODES = 800
-#: most statements of all lanes together, helpers written out as compilers do: they take a tenth of a second for twice as many
+#: most statements of all lanes together, helpers written out as compilers do, which take a tenth of a second for twice as many;
+#: and the elements from which on computing is worth it
 MOST_STATEMENTS = 400
+WORTH = 1 << 24
 #: reads that wait for each other from which on elements are for threads of their own, which wait at once: lanes would take turns
 SEARCH = 4
 #: elements per thread of kernels whose accesses do not align, and from how many elements on
@@ -93,7 +95,8 @@ def generate_apart(kernel: Pointwise, capabilities: Capabilities) -> Program:
 def pays_apart(kernel: Pointwise, capabilities: Capabilities) -> bool:
     """Return whether a kernel is large enough, and its text small enough, for several elements per thread."""
     nodes = topological(*kernel.expressions())
-    short = len(nodes) * (APART + 1) <= MOST_NODES and _statements(nodes, capabilities) * (APART + 1) <= MOST_STATEMENTS
+    long = kernel.elements() < WORTH and _statements(nodes, capabilities) * (APART + 1) > MOST_STATEMENTS
+    short = len(nodes) * (APART + 1) <= MOST_NODES and not long
     return kernel.elements() >= SEVERAL and _waits(nodes) < SEARCH and short
 
 
@@ -116,7 +119,8 @@ def lanes_of(kernel: Pointwise, capabilities: Capabilities) -> int:
     Native halves go by fours.
     """
     nodes = topological(*kernel.expressions())
-    if not kernel.shape or _waits(nodes) >= SEARCH or _statements(nodes, capabilities) * LANES > MOST_STATEMENTS:
+    long = kernel.elements() < WORTH and _statements(nodes, capabilities) * LANES > MOST_STATEMENTS
+    if not kernel.shape or _waits(nodes) >= SEARCH or long:
         return 1
     dtypes = [node.dtype for node in nodes if node.step == "load"]
     dtypes += [kernel.outputs[store.output].dtype for store in kernel.stores]

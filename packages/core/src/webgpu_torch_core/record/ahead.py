@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from .tape import Tape
 
 #: seconds of the device's work that are handed over first: more than handing over takes the host. Each part that follows
-#: may be twice as long as the one before it, as the device has enough to do meanwhile
-FIRST = 2e-4
+#: may be twice as long as the one before it, as the device has enough to do meanwhile, up to what may be left when the host
+#: has done its part and waits
+FIRST, MOST = 2e-4, 4e-4
 
 
 class Trace:
@@ -111,7 +112,7 @@ def _trace(tape: Tape, scheduled: Scheduled, seconds: Callable[[Kernel], float])
         reach, waiting = max(reach, last[number]), waiting + work[number]
         if reach == number and waiting >= least:
             places.add(number + 1)
-            least, waiting = 2 * least, 0.0
+            least, waiting = min(2 * least, MOST), 0.0
     alive = frozenset(
         (maker[slot], slot - entries[maker[slot]].output) for slot, _ in scheduled.outputs if slot in maker
     )
