@@ -1,40 +1,190 @@
-"""Handing over early: a device that works on its own begins what repeats while the rest of it is still being recorded.
+"""Running ahead: a device that works on its own begins what repeats while the rest of it is still being recorded.
 
-Recording a whole tape before anything runs leaves the device idle for as long as that takes. Handing over at any place
-would cut kernels apart that belong together. So when a tape runs as a whole for the first time, the places are noted where
-nothing that was computed before is read after, where no merged kernel would be cut, and where enough work lies before. A
-later tape of the same kernels is handed over at these places, if no more values are alive there than were in the end.
+Recording a whole tape before anything runs leaves the device idle for as long as that takes. When a tape ran as a whole for the
+first time, its plan is divided into parts, each with enough work, and what has to be recorded before each part may run is
+noted. When a later tape records the same kernels, its parts run as it reaches them. Nothing else is visible of it: values are
+handed out when the tape runs. If by then it is another tape than the one before, it becomes what is left to run of it, as
+after an exception in the middle of a plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-from ..backend.interface import Copy
+from ..backend.interface import Copy, Plan, Step
 from ..bounded import Bounded
 from ..ir.kernels import Kernel
 from ..scheduling.schedule import Scheduled
+from .runs import Run
+from .tape import Leaf
 
 if TYPE_CHECKING:
+    from ..backend.interface import Device
     from .tape import Tape
 
-#: seconds of the device's work that are handed over first: more than handing over takes the host. Each part that follows
-#: may be twice as long as the one before it, as the device has enough to do meanwhile, up to what may be left when the host
-#: has done its part and waits
-FIRST, MOST = 2e-4, 4e-4
+#: seconds of the device's work in the first part, more than handing it over takes the host; each part that follows may be twice as
+#: long as the one before it, as the device has enough to do meanwhile, up to what may be left when the host has done its part
+FIRST, MOST = 2e-4, 1e-3
+#: tapes in a row that were others in the end before a trace is given up
+_MISSES = 3
+
+
+class Part:
+    """Some steps of a plan as a plan of its own.
+
+    Attributes:
+        entries: how many kernels of the tape are recorded before it may run.
+        plan: its steps.
+        buffers: for each external buffer of it the number that it has in the whole plan.
+        made: those of these that are allocated for it, and ``sizes`` their bytes; ``freed``: those that no later step uses.
+        overwritten: slots that came in and that its steps write into.
+        endangered: slots of the kernels so far that could not be computed any more when it has run, nor does a buffer hold them.
+        contents: which slot each buffer of the whole plan holds then.
+    """
+
+    __slots__ = ("buffers", "contents", "endangered", "entries", "freed", "made", "overwritten", "plan", "sizes")
+
+    def __init__(self, whole: _Whole, first: int, stop: int, entries: int) -> None:
+        scheduled, plan = whole.scheduled, whole.scheduled.plan
+        count = len(scheduled.inputs)
+        touched = sorted({each for step in plan.steps[first:stop] for each in _touched(step)})
+        spans = whole.spans
+        own = [each for each in touched if each >= plan.externals and first <= spans[each][0] and spans[each][1] < stop]
+        outer = [each for each in touched if each not in own]
+        number = {each: place for place, each in enumerate((*outer, *own))}
+        steps = [_renumbered(step, number) for step in plan.steps[first:stop]]
+        self.entries = entries
+        self.plan = Plan(steps, len(outer), [whole.nbytes(each) for each in own])
+        self.buffers = tuple(outer)
+        self.made = tuple(each for each in outer if each >= count and spans[each][0] >= first)
+        self.sizes = [whole.nbytes(each) for each in self.made]
+        self.freed = tuple(each for each in outer if each >= plan.externals and spans[each][1] < stop)
+        written = {each for step in plan.steps[first:stop] for each in _written(step)}
+        self.overwritten = tuple(slot for each, slot in enumerate(scheduled.inputs) if each in written)
+        self.contents = {
+            each: slot
+            for each, slot in scheduled.contents(stop, False).items()
+            if each < plan.externals or spans[each][1] >= stop
+        }
+        self.endangered: tuple[int, ...] = ()
+
+
+class _Whole:
+    """A plan that is divided: its buffers' sizes, and the first and last step that uses each."""
+
+    def __init__(self, scheduled: Scheduled) -> None:
+        self.scheduled = scheduled
+        self.spans: dict[int, tuple[int, int]] = {}
+        for number, step in enumerate(scheduled.plan.steps):
+            for each in _touched(step):
+                self.spans[each] = self.spans.get(each, (number,))[0], number
+
+    def nbytes(self, buffer: int) -> int:
+        """Return the bytes of a buffer that is made for the plan."""
+        plan, count = self.scheduled.plan, len(self.scheduled.inputs)
+        return (
+            plan.temporaries[buffer - plan.externals]
+            if buffer >= plan.externals
+            else self.scheduled.fresh[buffer - count]
+        )
 
 
 class Trace:
-    """A tape that ran as a whole: its kernels, the numbers of those before which to hand over, and the outputs that somebody
-    could still reach in the end, as (number of the kernel, output)."""
+    """A tape that ran as a whole: its kernels and their operands, its plan, and the parts of that, by where they begin to run."""
 
-    __slots__ = ("alive", "kernels", "places")
+    __slots__ = ("kernels", "misses", "operands", "parts", "places", "rests", "scheduled", "steps", "whole")
 
-    def __init__(self, kernels: list[Kernel], places: set[int], alive: frozenset[tuple[int, int]]) -> None:
-        self.kernels = kernels
-        self.places = places
-        self.alive = alive
+    def __init__(self, tape: Tape, scheduled: Scheduled, seconds: Callable[[Kernel], float]) -> None:
+        self.scheduled = scheduled
+        self.kernels = [each.kernel for each in tape.entries]
+        self.operands = [(each.operands, each.output) for each in tape.entries]
+        self.misses = 0
+        self.whole = _Whole(scheduled)
+        #: the step with which each part ends
+        self.steps = [0]
+        self.parts: list[Part] = []
+        self.rests: dict[int, Part] = {}
+        maker = {
+            each.output + output: number
+            for number, each in enumerate(tape.entries)
+            for output in range(len(each.kernel.outputs))
+        }
+        for stop, entries in _places(scheduled, maker, len(tape.entries), seconds):
+            part = Part(self.whole, self.steps[-1], stop, entries)
+            lost = frozenset(scheduled.inputs).difference(part.contents.values())
+            part.endangered = _endangered(tape, entries, lost, frozenset(part.contents.values()))
+            self.parts.append(part)
+            self.steps.append(stop)
+        self.places = {each.entries: number for number, each in enumerate(self.parts)}
+
+    def rest(self, done: int) -> Part:
+        """Return what is left of the plan when so many parts have run."""
+        found = self.rests.get(done)
+        if found is None:
+            stop = len(self.scheduled.plan.steps)
+            found = self.rests[done] = Part(self.whole, self.steps[done], stop, len(self.kernels))
+        return found
+
+
+class Begun:
+    """How far the plan has run that a tape is expected to have in the end.
+
+    Attributes:
+        entries: how many of the tape's kernels the parts depend on that have run.
+        buffers: what was allocated for them, by number in the plan; those of what came in have their slots.
+    """
+
+    __slots__ = ("_counted", "_parameters", "buffers", "done", "entries", "trace")
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.done = self.entries = 0
+        self.buffers: dict[int, Any] = {}
+        self._parameters: list[float | int] = []
+        self._counted = 0
+
+    def run(self, tape: Tape, part: Part, device: Device) -> Run:
+        """Return the execution of a part, with what is made for it allocated."""
+        for each in tape.entries[self._counted : part.entries]:
+            self._parameters += each.parameters
+        self._counted = part.entries
+        return Run(part.plan, self._externals(tape, part, device), self._parameters)
+
+    def _externals(self, tape: Tape, part: Part, device: Device) -> list[Any]:
+        if part.made:
+            self.buffers.update(zip(part.made, device.allocate_all(part.sizes), strict=True))
+        return [self.buffer(tape, each) for each in part.buffers]
+
+    def buffer(self, tape: Tape, number: int) -> Any:
+        """Return a buffer by its number in the whole plan."""
+        inputs = self.trace.scheduled.inputs
+        return tape.slots[inputs[number]].buffer if number < len(inputs) else self.buffers[number]  # type: ignore[attr-defined]
+
+    def ran(self, part: Part) -> None:
+        """Note that a part has run."""
+        self.done, self.entries = self.done + 1, part.entries
+        for each in part.freed:
+            self.buffers.pop(each, None)
+
+    def results(self, tape: Tape, device: Device) -> dict[int, Any]:
+        """Return the buffers that the plan leaves when all of it has run, by their numbers."""
+        scheduled, count = self.trace.scheduled, len(self.trace.scheduled.inputs)
+        for _, number in scheduled.outputs:
+            if number >= count and number not in self.buffers:
+                # What has no elements has no kernel, but its tensor wants a buffer.
+                self.buffers[number] = device.allocate(scheduled.fresh[number - count])
+        return {number: self.buffer(tape, number) for _, number in scheduled.outputs}
+
+    def settle(self, tape: Tape, failure: BaseException | None) -> None:
+        """Let a tape be what is left to run of it."""
+        tape.begun = None
+        scheduled, stop = self.trace.scheduled, self.trace.steps[self.done]
+        inputs, contents = set(scheduled.inputs), self.trace.parts[self.done - 1].contents
+        held = {slot: self.buffer(tape, each) for each, slot in contents.items() if slot not in inputs}
+        done = {slot for slots in scheduled.filled[:stop] for slot in slots}
+        reports = [slot for slot in tape.reporting() if slot not in done]
+        tape.remain(held, sorted(inputs.difference(contents.values())), failure, reports)
 
 
 class Ahead:
@@ -48,7 +198,7 @@ class Ahead:
         self.position = 0
 
     def reaches(self, kernel: Kernel, tape: Tape) -> bool:
-        """Return whether to hand over a tape before a kernel is recorded."""
+        """Return whether a part may run before a kernel is recorded."""
         trace, at = self.trace, self.position
         if trace is None:
             trace, at = (None if tape.entries else self.traces.get(id(kernel))), 0
@@ -58,62 +208,106 @@ class Ahead:
             self.trace = None
             return False
         self.trace, self.position = trace, at + 1
-        if at not in trace.places:
-            return False
-        for number, (recorded, _, first, _) in enumerate(tape.entries, at - len(tape.entries)):
-            for output in range(len(recorded.outputs)):
-                if tape.slots[first + output]() is not None and (number, output) not in trace.alive:
-                    # It would have to be stored, and may never be read.
-                    trace.places.discard(at)
-                    return False
-        return True
+        return at in trace.places
+
+    def next_part(self, tape: Tape) -> tuple[Begun, Part] | None:
+        """Return the part that a tape has reached; None where the tape is another one, or somebody needs what would be lost."""
+        trace, self.trace = self.trace, None
+        begun = tape.begun
+        if (
+            trace is None
+            or not tape.open
+            or tape.running is not None
+            or tape.capture is not None
+            or tape.failure is not None
+        ):
+            return None
+        begun = Begun(trace) if begun is None else begun
+        number = trace.places.get(len(tape.entries))
+        if begun.trace is not trace or number != begun.done:
+            return None
+        part, slots = trace.parts[begun.done], tape.slots
+        recorded = [(each.operands, each.output) for each in tape.entries[begun.entries : part.entries]]
+        if recorded != trace.operands[begun.entries : part.entries]:
+            return None
+        for slot in part.overwritten:
+            leaf = slots[slot]
+            if leaf.__class__ is not Leaf or not leaf.is_alone():  # type: ignore[attr-defined]
+                return None
+        if any(slots[slot]() is not None for slot in part.endangered):
+            return None
+        self.trace = trace
+        return begun, part
 
     def ran(self, tape: Tape, scheduled: Scheduled, seconds: Callable[[Kernel], float]) -> None:
-        """Note the places in a tape that runs as a whole, the first time that it does."""
-        followed, self.trace = self.trace, None
+        """Divide the plan of a tape that runs as a whole, the first time that it does."""
+        self.trace = None
         known, scheduled.followed = scheduled.followed, True
-        if known or followed is not None or tape.capture is not None:
+        if known or tape.capture is not None:
             return
-        trace = _trace(tape, scheduled, seconds)
-        if trace.places:
+        trace = Trace(tape, scheduled, seconds)
+        if trace.parts:
             self.traces.pop(id(trace.kernels[0]), None)
             self.traces[id(trace.kernels[0])] = trace
 
+    def ended(self, trace: Trace, matched: bool) -> None:
+        """Note whether a tape that ran ahead was the one that was expected."""
+        self.trace = None
+        trace.misses = 0 if matched else trace.misses + 1
+        first = id(trace.kernels[0])
+        if trace.misses >= _MISSES and self.traces.get(first) is trace:
+            del self.traces[first]
 
-def _trace(tape: Tape, scheduled: Scheduled, seconds: Callable[[Kernel], float]) -> Trace:
-    entries = tape.entries
-    maker = {
-        first + output: number
-        for number, (kernel, _, first, _) in enumerate(entries)
-        for output in range(len(kernel.outputs))
-    }
-    # What begins with one kernel and ends with a later one must not be cut: for each kernel the last one that it goes with.
-    last = list(range(len(entries)))
-    for number, entry in enumerate(entries):
-        for slot in entry.operands:
-            if slot in maker:
-                last[maker[slot]] = max(last[maker[slot]], number)
-    slot_of = {buffer: slot for slot, buffer in scheduled.outputs if slot in maker}
-    work = [0.0] * len(entries)
-    latest = 0
-    for step in scheduled.plan.steps:
-        made = (
-            [maker[slot_of[buffer]] for buffer in step.outputs if buffer in slot_of]
-            if not isinstance(step, Copy)
-            else []
-        )
-        if made:
-            latest = max(made)
-            last[min(made)] = max(last[min(made)], latest)
-        work[latest] += 0.0 if isinstance(step, Copy) else seconds(step.kernel)
-    places: set[int] = set()
-    reach, waiting, least = 0, 0.0, FIRST
-    for number in range(len(entries) - 1):
-        reach, waiting = max(reach, last[number]), waiting + work[number]
-        if reach == number and waiting >= least:
-            places.add(number + 1)
-            least, waiting = min(2 * least, MOST), 0.0
-    alive = frozenset(
-        (maker[slot], slot - entries[maker[slot]].output) for slot, _ in scheduled.outputs if slot in maker
-    )
-    return Trace([each.kernel for each in entries], places, alive)
+
+def _places(
+    scheduled: Scheduled, maker: dict[int, int], count: int, seconds: Callable[[Kernel], float]
+) -> list[tuple[int, int]]:
+    """Return where parts of a plan end: before which step, and how many of ``count`` kernels have to be recorded."""
+    steps = scheduled.plan.steps
+    needed = [max([maker[slot] + 1 for slot in slots], default=0) for slots in scheduled.filled]
+    found: list[tuple[int, int]] = []
+    reach, waiting, least, number = 0, 0.0, FIRST, 0
+    while number < len(steps):
+        reach, step = max(reach, needed[number]), steps[number]
+        waiting += 0.0 if isinstance(step, Copy) else seconds(step.kernel)
+        number += 1
+        if waiting < least:
+            continue
+        # What needs no more of the tape goes along.
+        while number < len(steps) and needed[number] <= reach:
+            number += 1
+        if reach >= count or number >= len(steps):
+            break
+        found.append((number, reach))
+        waiting, least = 0.0, min(2 * least, MOST)
+    return found
+
+
+def _endangered(tape: Tape, entries: int, lost: frozenset[int], held: frozenset[int]) -> tuple[int, ...]:
+    """Return which slots of a tape's first so many kernels depend on slots that are lost, without a buffer that holds them."""
+    found: list[int] = []
+    without = set(lost)
+    for each in tape.entries[:entries]:
+        if without.isdisjoint(each.operands):
+            continue
+        made = [slot for slot in range(each.output, each.output + len(each.kernel.outputs)) if slot not in held]
+        without.update(made)
+        found += made
+    return tuple(found)
+
+
+def _touched(step: Step | Copy) -> Sequence[int]:
+    """Return the buffers that a step uses."""
+    return (step.source, step.target) if isinstance(step, Copy) else (*step.operands, *step.outputs)
+
+
+def _written(step: Step | Copy) -> Sequence[int]:
+    return (step.target,) if isinstance(step, Copy) else step.outputs
+
+
+def _renumbered(step: Step | Copy, number: dict[int, int]) -> Step | Copy:
+    """Return a step over other numbers of its buffers."""
+    if isinstance(step, Copy):
+        return Copy(number[step.source], number[step.target], step.nbytes)
+    operands, outputs = (tuple(number[each] for each in some) for some in (step.operands, step.outputs))
+    return Step(step.kernel, operands, outputs, step.parameters)

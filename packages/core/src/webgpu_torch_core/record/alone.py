@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 def compute_alone(engine: Engine, tape: Tape, value: Value) -> None:
     """Compute one value of a tape, without overwriting anything."""
+    tape.settle()
     slot = value.place[1]
+    if value.buffer is not None:
+        return
     numbers = tape.cone((slot,))
     merges = len(numbers) > 1 and engine.device.fuses and not engine.eager
     try:
@@ -32,6 +35,7 @@ def compute_alone(engine: Engine, tape: Tape, value: Value) -> None:
 def report_alone(engine: Engine, tape: Tape) -> None:
     """Run what reports and does not depend on a kernel that fails."""
     with engine.lock:
+        tape.settle()
         for slot in tape.reporting():
             try:
                 _run(engine, tape, tape.cone((slot,)), (), fuses=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from weakref import ref
 
@@ -49,7 +49,7 @@ class Engine:
         self.plans: dict[Structure, tuple[Scheduled, list[Entry]]] = {}
         # Kernels that ran alone as they were called, results that were read, and all else that :attr:`statistics` tells.
         self.at_once = self.reads = 0
-        self.counts = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0}
+        self.counts = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0, "ahead": 0}
         self.eager = config.EAGER.is_on()
         # By a kernel and which of its operands are one: how it runs alone, or None where it has to be recorded.
         self.lone: Bounded[tuple[int, tuple[int, ...]], Lone | None] = Bounded(PLAN_CACHE_LIMIT)
@@ -98,9 +98,7 @@ class Engine:
             return made
         tape, ahead = recorder.tape, recorder.ahead
         if ahead.traces and context.capture is None and ahead.reaches(kernel, tape):
-            reached = ahead.trace
-            self.flush()
-            ahead.trace = reached
+            self._run_part(tape)
         while True:
             if not tape.open:
                 tape = self.tape
@@ -367,9 +365,16 @@ class Engine:
         recorder = self.recorder
         alone = self.device.runs_single and len(tape.entries) == 1 and tape is recorder.tape
         recorder.lone = recorder.lone + 1 if alone else 0
-        structure = tape.structure()
+        structure, whole = tape.structure(), tape.begun is None
+        if not whole:
+            if self._run_rest(tape, structure):
+                return
+            if not tape.entries:
+                tape.clear()
+                return
+            structure = tape.structure()
         scheduled = self._plan(structure, tape)
-        if tape.failure is None:
+        if whole and tape.failure is None:
             ahead = recorder.ahead
             if ahead.trace is not None or not scheduled.followed:
                 ahead.ran(tape, scheduled, self.device.seconds)
@@ -384,6 +389,46 @@ class Engine:
         counts["kernels"] += len(scheduled.plan.steps)
         if not (scheduled.single and tape.capture is None and self._run_single(tape, scheduled, externals)):
             self._drive(tape, (scheduled, Run(scheduled.plan, externals, tape.parameters())))
+
+    def _run_part(self, tape: Tape) -> None:
+        """Run the part of the plan that a tape is expected to have which it has reached; nothing where it is another tape."""
+        if profiling.listener is not None:
+            return
+        with self.lock, hold:
+            ahead = self.recorder.ahead
+            found = ahead.next_part(tape)
+            if found is None:
+                return
+            begun, part = found
+            try:
+                self.device.advance(begun.run(tape, part, self.device))
+            except Exception:
+                # It is raised again when the tape runs.
+                ahead.trace = None
+                return
+            begun.ran(part)
+            tape.begun = begun
+            self.counts["kernels"] += len(part.plan.steps)
+            self.counts["ahead"] += 1
+
+    def _run_rest(self, tape: Tape, structure: Structure) -> bool:
+        """Run what is left of the plan that a tape was expected to have; return whether it has it, else it is what is left to run."""
+        begun = tape.begun
+        assert begun is not None
+        trace, found = begun.trace, self.plans.get(structure)
+        matched = found is not None and found[0] is trace.scheduled
+        self.recorder.ahead.ended(trace, matched)
+        if not matched:
+            with hold:
+                tape.settle()
+            return False
+        scheduled, rest = trace.scheduled, trace.rest(begun.done)
+        scheduled.used = self.counts["flushes"]
+        self.counts["flushes"] += 1
+        self.counts["recorded"] += len(tape.entries)
+        self.counts["kernels"] += len(rest.plan.steps)
+        self._drive(tape, (scheduled, begun.run(tape, rest, self.device)))
+        return True
 
     def _run_single(self, tape: Tape, scheduled: Scheduled, externals: Sequence[object]) -> bool:
         """Run a plan of one kernel that may run twice, if the device has it at hand; return whether it ran.
@@ -446,7 +491,9 @@ class Engine:
                     raise
                 # A signal's handler may have run the rest.
                 if run.finished and tape.running is running:
-                    self._publish(tape, scheduled, run.externals)
+                    begun = tape.begun
+                    externals = run.externals if begun is None else begun.results(tape, self.device)
+                    self._publish(tape, scheduled, externals)
 
     def _advance(self, run: Run) -> None:
         """Run kernels, and name the one that fails."""
@@ -466,7 +513,9 @@ class Engine:
             scheduled, run = tape.running
             if tape.capture is not None:
                 tape.capture.broken = "a signal came while it ran" if error is None else "a kernel failed while it ran"
-            if run.table is not None:
+            if tape.begun is not None:
+                tape.begun.settle(tape, error)
+            elif run.table is not None:
                 buffers = [*run.externals, *self.device.temporaries(run)]
                 slots = scheduled.contents(run.position, run.begun)
                 inputs = set(scheduled.inputs)
@@ -474,7 +523,7 @@ class Engine:
                 tape.remain(held, sorted(inputs.difference(slots.values())), error)
             tape.running = None
 
-    def _publish(self, tape: Tape, scheduled: Scheduled, externals: Sequence[object]) -> None:
+    def _publish(self, tape: Tape, scheduled: Scheduled, externals: Sequence[object] | Mapping[int, object]) -> None:
         """Give values the buffers that a plan computed."""
         for slot, number in scheduled.outputs:
             value = tape.slots[slot]()

@@ -17,6 +17,7 @@ from ..scheduling.placing import REPORTS, bound_slots
 if TYPE_CHECKING:
     from ..ir.kernels import Kernel
     from ..scheduling import Scheduled
+    from .ahead import Begun
     from .engine import Engine
     from .runs import Run
 
@@ -76,6 +77,10 @@ class Leaf(weakref.ref[Value]):
     buffer: Any
     kept: bool
 
+    def is_alone(self) -> bool:
+        """Return whether nobody will read the buffer again: not its value, another thread's tape, a recording or anybody else."""
+        return self() is None and not self.kept and sys.getrefcount(self.buffer) <= _ALONE
+
 
 class Entry(NamedTuple):
     """One recorded kernel: the slots of its operands, the first slot of its outputs, its parameters."""
@@ -110,9 +115,10 @@ class Tape:
         open: whether more may be appended; a tape that began to run is closed.
         failure: what a kernel raised, if one failed after others had run: the tape is what is left to run.
         running: the plan that runs it, and where that stands; None once the tape knows what is left to run.
+        begun: what ran of the plan that it is expected to have, while it still grows.
     """
 
-    __slots__ = ("capture", "entries", "failure", "hasty", "leaves", "open", "running", "slots")
+    __slots__ = ("begun", "capture", "entries", "failure", "hasty", "leaves", "open", "running", "slots")
 
     def __init__(self, capture: Any = None, open: bool = True) -> None:
         self.entries: list[Entry] = []
@@ -123,6 +129,7 @@ class Tape:
         self.hasty = False
         self.failure: BaseException | None = None
         self.running: tuple[Scheduled, Run] | None = None
+        self.begun: Begun | None = None
 
     def admit(self, value: Value, buffer: Any) -> int:
         """Give a computed value a slot, or find the one it has."""
@@ -142,6 +149,10 @@ class Tape:
         value.place = (self, number)
         return number
 
+    def shortens_to(self, entries: int) -> bool:
+        """Return whether what was recorded since it had so many entries may be taken away: nothing of it has run."""
+        return self.open and (self.begun is None or self.begun.entries <= entries)
+
     def shorten(self, entries: int, slots: int) -> None:
         """Take away what was recorded since the tape had so many entries and slots; what came in since comes in anew."""
         for slot in self.slots[slots:]:
@@ -158,8 +169,7 @@ class Tape:
         donatable: list[int] = []
         for number, slot in enumerate(self.slots):
             if slot.__class__ is Leaf:
-                # A buffer that another thread's tape, a recording or anybody else holds as well keeps its contents.
-                if slot() is None and not slot.kept and sys.getrefcount(slot.buffer) <= _ALONE:  # type: ignore[attr-defined]
+                if slot.is_alone():  # type: ignore[attr-defined]
                     donatable.append(number)
             elif slot() is not None:
                 wanted.append(number)
@@ -175,7 +185,7 @@ class Tape:
         """Forget everything, which has been computed: values that came in still refer to the tape."""
         self.open = False
         # First: what comes between the two finds a tape that nothing runs, whose values are computed.
-        self.running = None
+        self.running = self.begun = None
         self.entries, self.slots, self.leaves = [], [], {}
         self.failure = self.capture = None
 
@@ -190,21 +200,33 @@ class Tape:
             if value.place[0] is self:
                 value.place = NOWHERE
 
-    def remain(self, held: Mapping[int, object], lost: Sequence[int], failure: BaseException | None) -> None:
+    def remain(
+        self,
+        held: Mapping[int, object],
+        lost: Sequence[int],
+        failure: BaseException | None,
+        reports: Sequence[int] = (),
+    ) -> None:
         """Become what is left to run after a run that stopped.
 
         Args:
             held: buffers of the slots that it computed.
             lost: slots that came in and that it overwrote.
-            failure: what stopped it; None: a signal.
+            failure: what stopped it; None: a signal, or that it became another tape.
+            reports: slots of what runs for its report only.
         """
         for slot in lost:
             self.slots[slot].buffer = None  # type: ignore[attr-defined]
         for slot, buffer in held.items():
             self.hold(slot, buffer)
         wanted = [number for number, slot in enumerate(self.slots) if slot.__class__ is not Leaf and slot() is not None]
-        self.entries = [self.entries[number] for number in self.cone(wanted)]
+        self.entries = [self.entries[number] for number in self.cone([*wanted, *reports])]
         self.failure, self.capture = failure or self.failure, None
+
+    def settle(self) -> None:
+        """Become what is left to run where some of it ran ahead."""
+        if self.begun is not None:
+            self.begun.settle(self, None)
 
     def reporting(self) -> list[int]:
         """Return a slot of each entry that reports what it finds wrong."""

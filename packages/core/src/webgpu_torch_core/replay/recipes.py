@@ -318,7 +318,7 @@ def _merged(
     by_slot = dict(zip(wanted, made, strict=True))
     with engine.tapes_lock:
         # Another thread that wanted one of its values may have run the tape in the meantime.
-        open = tape.open
+        open = tape.shortens_to(before[0])
         if open:
             tape.shorten(*before)
     if open:

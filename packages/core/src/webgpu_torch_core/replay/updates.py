@@ -164,7 +164,7 @@ def _taken_back(
     with engine.tapes_lock:
         tape = engine.recorder.tape
         # Another thread that wanted one of its values may have run the tape in the meantime.
-        if not tape.open or tape.capture is not None:
+        if not tape.shortens_to(start[0]) or tape.capture is not None:
             return False
         made = {entry.output + each for entry in tape.entries[start[0] :] for each in range(len(entry.kernel.outputs))}
         if {each for each in made if tape.slots[each]() is not None} != written:
