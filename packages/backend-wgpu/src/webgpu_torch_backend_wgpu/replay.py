@@ -40,14 +40,18 @@ _FORMATS = {"float32": "f", "int32": "i", "uint32": "I", "bool": "I", "int64": "
 
 
 class Ready:
-    """One step of a plan with its pipelines, its slice of the parameter buffer and where each pipeline's sizes begin."""
+    """One step of a plan with its pipelines, its slice of the parameter buffer and where each pipeline's sizes begin.
 
-    __slots__ = ("offset", "pipelines", "scratch", "size", "sizes_at", "step")
+    ``scratch``: the bytes that it needs besides; ``shared``: which of the plan's buffers for that it has.
+    """
 
-    def __init__(self, step: Step, compiled: Compiled, offset: int, size: int) -> None:
+    __slots__ = ("offset", "pipelines", "scratch", "shared", "size", "sizes_at", "step")
+
+    def __init__(self, step: Step, compiled: Compiled, shared: list[int], offset: int, size: int) -> None:
         self.step = step
         self.pipelines = compiled.pipelines
         self.scratch = compiled.program.scratch
+        self.shared = shared
         self.offset = offset
         self.size = size
         self.sizes_at: dict[Pipeline, int] = {}
@@ -97,11 +101,16 @@ class Prepared:
         "scratch",
         "settling",
         "steps",
+        "turn",
+        "turns",
     )
 
     def __init__(self) -> None:
         self.steps: list[Ready | Copy] = []
+        # Bytes of buffers that no step needs after it ran: steps have them in turns.
         self.scratch: list[int] = []
+        self.turns: dict[tuple[int, int], int] = {}
+        self.turn = 0
         self.parameter_struct: struct.Struct | None = None
         self.parameter_order: list[tuple[int, dtype]] = []
         self.parameter_picks: Callable[[Sequence[Any]], Sequence[Any]] = picker(())
@@ -116,6 +125,15 @@ class Prepared:
         self.rounds: set[int] = set()
         # What tells when its own pipelines have been compiled beside what runs, once that began.
         self.settling: Future[bool] | None = None
+
+    def share(self, sizes: Sequence[int]) -> list[int]:
+        """Return which buffers a step has as scratch: others than the step before it, so that neither waits for the other."""
+        places = [self.turns.setdefault((self.turn, number), len(self.turns)) for number in range(len(sizes))]
+        self.scratch += [0] * (len(self.turns) - len(self.scratch))
+        for place, nbytes in zip(places, sizes, strict=True):
+            self.scratch[place] = max(self.scratch[place], nbytes)
+        self.turn ^= bool(places)
+        return places
 
 
 def is_split(pipeline: Pipeline, binding: Binding) -> bool:
@@ -143,8 +161,7 @@ def prepare(plan: Plan, compiler: Compiler, own: bool = False) -> Prepared:
         block = "".join(_FORMATS[each.name] for each in step.kernel.parameters)
         size = struct.calcsize("<" + block)
         padded = max(-(-size // PARAMETER_ALIGNMENT) * PARAMETER_ALIGNMENT, PARAMETER_ALIGNMENT)
-        prepared.steps.append(Ready(step, mine, offset, padded))
-        prepared.scratch += mine.program.scratch
+        prepared.steps.append(Ready(step, mine, prepared.share(mine.program.scratch), offset, padded))
         prepared.patience.update([each.patience for each in mine.pipelines if each.patience is not None])
         bound = bound or any(each.kind == "parameters" for one in mine.pipelines for each in one.bindings)
         if block:
@@ -285,7 +302,6 @@ class Replayer:
 
     def _record(self, prepared: Prepared, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> Recording:
         recording = Recording()
-        given = iter(scratch)
         count = 0
         for number, entry in enumerate(prepared.steps):
             if count >= SUBMIT_SIZES[min(len(recording.commands) - 1, len(SUBMIT_SIZES) - 1)]:
@@ -298,7 +314,7 @@ class Replayer:
                 if source.key != target.key:
                     _copy(commands, source, target, (entry.nbytes + 3) & ~3)
                 continue
-            mine = [next(given) for _ in entry.scratch]
+            mine = [scratch[each] for each in entry.shared]
             for pipeline in entry.pipelines:
                 bound = self._bound(pipeline, entry, buffers, mine, prepared, recording)
                 group = self.groups.get(pipeline.layout, bound, self.pool.generation)
@@ -378,7 +394,7 @@ class Replayer:
             return min(part, buffer.nbytes - binding.part * part)
         kernel = entry.step.kernel
         if binding.kind == "scratch":
-            needed = buffer.requested
+            needed = entry.scratch[binding.index]
         else:
             used = (kernel.operands if binding.kind == "operand" else kernel.outputs)[binding.index]
             needed = used.numel * used.dtype.itemsize

@@ -34,6 +34,9 @@ from .tape import NOWHERE, Entry, Structure, Tape, Value
 _new_entry = tuple.__new__
 NODE_LIMIT = config.NODE_LIMIT.number(8192)
 PLAN_CACHE_LIMIT = 512
+#: how many kernels may be recorded between two that become one, where the device begins while the host records: the first would
+#: wait for the second
+REACH = 64
 
 
 class Engine:
@@ -472,7 +475,8 @@ class Engine:
         self.counts["scheduled"] += 1
         fuses = fuses and self.device.fuses and not self.eager
         entries = [tape.entries[number] for number in numbers]
-        return planned(entries, wanted, donatable, fuses, self.device, self.limits)
+        reach = REACH if self.device.asynchronous else None
+        return planned(entries, wanted, donatable, fuses, self.device, self.limits, reach)
 
     def _drive(self, tape: Tape, running: tuple[Scheduled, Run]) -> None:
         """Run a plan to its end and hand out its results, or to a kernel that fails; signals are delivered between kernels."""

@@ -26,6 +26,7 @@ def planned(
     fuses: bool,
     device: Device,
     limits: Limits,
+    reach: int | None = None,
 ) -> Scheduled:
     """Return the plan of some entries of a tape, which an earlier process may have made.
 
@@ -35,10 +36,10 @@ def planned(
     def plan() -> Scheduled:
         name = None
         if device.plan_files is not None and fuses and len(entries) >= device.plan_length:
-            name = _name(entries, sorted(wanted), sorted(donatable), device)
+            name = _name(entries, sorted(wanted), sorted(donatable), device, reach)
         found = None if name is None else _known(device, name)
         if found is None:
-            found = schedule(*described(entries), frozenset(wanted), frozenset(donatable), limits, fuses)
+            found = schedule(*described(entries), frozenset(wanted), frozenset(donatable), limits, fuses, reach)
             if name is not None:
                 _keep(device, name, found)
         return found
@@ -77,14 +78,16 @@ def _written(
     return zlib.compress(pickle.dumps(contents, pickle.HIGHEST_PROTOCOL), 1)
 
 
-def _name(entries: Sequence[Entry], wanted: list[int], donatable: list[int], device: Device) -> str | None:
+def _name(
+    entries: Sequence[Entry], wanted: list[int], donatable: list[int], device: Device, reach: int | None
+) -> str | None:
     """Return the name of the file with the plan of entries; None where the scheduler has no files to tell it by."""
     kind = type(device)
     version = _version((sys.modules[kind.__module__], *device.plan_modules))
     if version is None:
         return None
     facts = (device.maximum_bindings, device.binding_bytes, device.kernel_length, device.places, device.plan_facts)
-    lines = [version, f"{kind.__module__}.{kind.__qualname__} {facts} {wanted} {donatable}"]
+    lines = [version, f"{kind.__module__}.{kind.__qualname__} {facts} {wanted} {donatable} {reach}"]
     lines += [f"{digest(kernel)} {operands} {first} {len(given)}" for kernel, operands, first, given in entries]
     return f"{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}.plan"
 

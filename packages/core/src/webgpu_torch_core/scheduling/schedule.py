@@ -54,11 +54,12 @@ def described(
 
 
 class _Pending(NamedTuple):
-    """A kernel to place: the slots that it stores, and what each starts from."""
+    """A kernel to place: the slots that it stores, what each starts from, and its number among those recorded."""
 
     item: Placed
     outputs: tuple[int, ...]
     initials: tuple[int | None, ...]
+    number: int
 
     def started(self) -> set[int]:
         """Return the slots that it starts from."""
@@ -68,11 +69,11 @@ class _Pending(NamedTuple):
 class Group:
     """A kernel under construction: the slots that it stores and starts from, what it depends on."""
 
-    __slots__ = ("ancestors", "identity", "initials", "item", "outputs", "slots")
+    __slots__ = ("ancestors", "identity", "initials", "item", "outputs", "slots", "started")
 
     def __init__(self, identity: int, first: _Pending) -> None:
         self.identity = identity
-        self.item, self.outputs, self.initials = first
+        self.item, self.outputs, self.initials, self.started = first
         self.ancestors = 0
         self.slots: set[int] = set()
 
@@ -84,6 +85,7 @@ def schedule(
     donatable: frozenset[int],
     limits: Limits,
     fuses: bool,
+    reach: int | None = None,
 ) -> Scheduled:
     """Return the plan that computes every alive slot.
 
@@ -94,11 +96,12 @@ def schedule(
         donatable: leaf slots whose buffers nobody else will read again.
         limits: what one kernel may become.
         fuses: False keeps one kernel per recorded operation.
+        reach: how many kernels may have been recorded between two that become one; None: any number.
     """
     needed, uses, unread = _live_kernels(recorded, alive)
     if not fuses:
         return assign_buffers([unfused(item) for item in needed if _has_elements(item, slots)], slots, alive, donatable)
-    groups = _merged(needed, slots, alive | unread, uses, limits)
+    groups = _merged(needed, slots, alive | unread, uses, limits, reach)
     return assign_buffers([localize(group, slots) for group in groups], slots, alive, donatable)
 
 
@@ -115,7 +118,12 @@ def joined(recorded: list[Recorded], slots: Slots, alive: frozenset[int], limits
 
 
 def _merged(
-    needed: list[Recorded], slots: Slots, alive: frozenset[int], uses: dict[int, int], limits: Limits
+    needed: list[Recorded],
+    slots: Slots,
+    alive: frozenset[int],
+    uses: dict[int, int],
+    limits: Limits,
+    reach: int | None = None,
 ) -> list[Group]:
     """Return the groups that kernels are merged to, in an order in which they can run."""
     long = {
@@ -123,7 +131,7 @@ def _merged(
         for number, slot in slots.items()
         if slot.dtype is not None and slot.numel * slot.dtype.itemsize > limits.binding_bytes
     }
-    builder = _Builder(slots, alive, uses, limits, long)
+    builder = _Builder(slots, alive, uses, limits, long, reach)
     for item in needed:
         builder.add(item)
     return _ordered(builder.finish())
@@ -161,9 +169,11 @@ class _Builder:
         uses: dict[int, int],
         limits: Limits,
         long: dict[int, int],
+        reach: int | None,
     ) -> None:
         self.slots = slots
         self.alive = alive
+        self.reach = reach
         self.limits = limits
         #: how many bindings more than one the buffers of long slots take
         self.long = long
@@ -175,7 +185,7 @@ class _Builder:
         expanded = self.inliner.expand(placed(item.kernel, item.operands, item.parameter_start))
         kernel = expanded.kernel
         initials = tuple(None if each.initial is None else item.operands[each.initial] for each in kernel.outputs)
-        self.pending.append(_Pending(expanded, item.outputs, initials))
+        self.pending.append(_Pending(expanded, item.outputs, initials, len(self.pending)))
         if _is_definition(kernel, self.slots[item.outputs[0]].numel):
             self.inliner.define(item.outputs[0], expanded)
         elif merging.is_mergeable(kernel):
@@ -191,7 +201,7 @@ class _Builder:
             wanted.update(each.item.slots)
             wanted.update(each.started())
             kept.append(each)
-        merger = _Merger(self.slots, wanted, self.limits, self.long)
+        merger = _Merger(self.slots, wanted, self.limits, self.long, self.reach)
         for each in reversed(kept):
             if any(self.slots[slot].numel for slot in each.outputs):
                 merger.add(each)
@@ -201,8 +211,9 @@ class _Builder:
 class _Merger:
     """Places kernels into groups, joining an earlier group where that keeps the order of dependencies."""
 
-    def __init__(self, slots: Slots, wanted: set[int], limits: Limits, long: dict[int, int]) -> None:
+    def __init__(self, slots: Slots, wanted: set[int], limits: Limits, long: dict[int, int], reach: int | None) -> None:
         self.slots = slots
+        self.reach = reach
         self.wanted = wanted
         self.limits = limits
         self.long = long
@@ -242,7 +253,9 @@ class _Merger:
         return not later and started.isdisjoint(group.outputs) and not group.slots.isdisjoint(item.slots)
 
     def _merge(self, group: Group, new: _Pending, loads: AbstractSet[int], sources: dict[int, Group]) -> bool:
-        item, outputs, initials = new
+        item, outputs, initials, number = new
+        if self.reach is not None and number - group.started > self.reach:
+            return False
         bit = 1 << group.identity
         if any(each is not group and each.ancestors & bit for each in sources.values()):
             return False
