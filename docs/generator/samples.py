@@ -35,7 +35,7 @@ CACHE = ROOT / "build" / "reference-samples.json"
 #: an adapter with WebGPU's default limits and no optional feature: what every implementation has
 PLAIN_ADAPTER = Capabilities(
     software=False, facts=TYPICAL["discrete"], workgroups_per_dimension=65535, invocations=256, workgroup_bytes=16384,
-    storage_buffers=8, binding_bytes=128 << 20, half=False, int64=False, subgroups=False, enables_subgroups=True, matrix_units=(),
+    storage_buffers=8, binding_bytes=128 << 20, half=False, int64=False, subgroups=False, enables_subgroups=True, matrix_units=(), subgroup_size=0,
 )  # fmt: skip
 #: first operands, the most telling one first: the first that an operation takes is its sample
 INPUTS = (

@@ -42,9 +42,7 @@ def test_every_element_is_computed_once(
     generator = torch.Generator().manual_seed(columns)
     x, row = (torch.randint(0, 50, (each.numel,), generator=generator).to(TORCH[kind.name]) for each in kernel.operands)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            codegen_harness, "generate", lambda k, c: generate_grouped(k, c, max(lanes_of(k, c), 1), rounds)
-        )
+        patch.setattr(codegen_harness, "generate", lambda k, c: generate_grouped(k, c, max(lanes_of(k, c), 1), rounds))
         (got,) = harness().run(kernel, [x, row], (), emulate)
     wanted = x.view(rows, -1) + row if across else x + x
     assert torch.equal(got, wanted.flatten())

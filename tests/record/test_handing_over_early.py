@@ -181,7 +181,9 @@ _STEPS = (
     lambda a, b: a.mul_(0.5).add_(b.tanh()),
 )
 _DRAWN = st.lists(
-    st.tuples(st.integers(0, len(_STEPS) - 1), st.integers(0, 5), st.booleans(), st.integers(0, 5)), min_size=2, max_size=8
+    st.tuples(st.integers(0, len(_STEPS) - 1), st.integers(0, 5), st.booleans(), st.integers(0, 5)),
+    min_size=2,
+    max_size=8,
 )
 
 
