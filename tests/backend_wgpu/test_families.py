@@ -248,3 +248,17 @@ def test_new_sizes_of_a_short_program_share_pipelines(device: Any) -> None:
     expected = [sum(max((each - 300) * 0.0625 + 1, 0.0) for each in range((61 + number) * 33)) for number in range(30)]
     assert [each.item() for each in found] == pytest.approx(expected, rel=1e-5)
     assert device.statistics["programs"] - before <= 5
+
+
+def test_sizes_that_come_together_share_from_the_first_on() -> None:
+    families = Families()
+    together = [entry("f(", size, ") + g(", 2 * size, ", 7u)") for size in (3, 5, 9)]
+    families.foresee([*together, entry("alone(", 4, ")")])
+    found = [families.member(each, 0, 1) for each in together]
+    assert len({each.source for each in found}) == 1
+    assert [each.sizes for each in found] == [(3, 6), (5, 10), (9, 18)]
+    # One size is no family yet, and what is known stays as it is.
+    alone = entry("alone(", 4, ")")
+    assert families.member(alone, 0, 1) is alone
+    families.foresee([alone, entry("alone(", 5, ")")])
+    assert families.member(alone, 1, 1) is alone

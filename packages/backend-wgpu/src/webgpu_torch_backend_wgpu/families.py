@@ -8,6 +8,8 @@ differs become run-time values, so that further sizes cost no compilation. Kerne
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from webgpu_torch_core.bounded import Bounded
 
 from .codegen.wgsl import read_at, sizes_declaration, spelled
@@ -25,6 +27,8 @@ FAMILY_LIMIT = 4096
 SETTLED_ROUNDS = 2
 #: for so many sizes of a family one round more: a cache that grows has many, and each comes back seldom
 SIZES_PER_ROUND = 8
+#: the round of a family none of whose passes are compiled for themselves
+NO_ROUND = -1
 #: most sizes of a family that are counted
 _MOST_COUNTED = 1024
 
@@ -34,6 +38,18 @@ class Families:
 
     def __init__(self) -> None:
         self._kept: Bounded[tuple[tuple[str, ...], tuple[Binding, ...]], Family] = Bounded(FAMILY_LIMIT)
+
+    def foresee(self, entries: Iterable[Pass]) -> None:
+        """Let passes that come together for the first time, in several sizes, share a pipeline from the first one on."""
+        found: dict[tuple[tuple[str, ...], tuple[Binding, ...]], dict[tuple[int, ...], None]] = {}
+        for entry in entries:
+            found.setdefault((entry.skeleton, entry.bindings), {})[entry.literals] = None
+        for key, sizes in found.items():
+            if len(sizes) > 1 and key not in self._kept:
+                first, *others = sizes
+                family = self._kept[key] = Family(first, NO_ROUND)
+                for literals in others:
+                    family.admit(literals)
 
     def member(self, entry: Pass, round: int, most_own: int = MOST_OWN) -> Pass:
         """Return the pass to compile: the given one, or the one that its family shares, with its own numbers in ``sizes``.

@@ -96,7 +96,11 @@ class Compiler:
                     self._programs.move_to_end(kernel)
                     found[kernel] = have
                 else:
-                    made[kernel] = self._generated(kernel, own)
+                    made[kernel] = self._generated(kernel)
+            if not own:
+                short = [each for each in made.values() if self._is_short(each)]
+                self._families.foresee([each for program in short for each in program.passes])
+                made = {kernel: self._sharing(program) for kernel, program in made.items()}
             self._compile_missing(made)
             for kernel, program in made.items():
                 found[kernel] = self._keep(kernel, program)
@@ -108,7 +112,7 @@ class Compiler:
         """Return a kernel's program that shares no pipeline with other sizes; None where it has that already."""
         with self._lock:
             have = self._programs.get(kernel)
-            return self._generated(kernel, True) if have is None or have.shared else None
+            return self._generated(kernel) if have is None or have.shared else None
 
     def _keep(self, kernel: Kernel, program: Program) -> Compiled:
         """Keep a program whose pipelines are all there."""
@@ -164,7 +168,8 @@ class Compiler:
             found = self._generated_lately[kernel] = made
         return found
 
-    def _generated(self, kernel: Kernel, own: bool) -> Program:
+    def _generated(self, kernel: Kernel) -> Program:
+        """Return a kernel's program, which fits the adapter."""
         program = self._made(kernel)
         if self.debug >= 4:
             print(text_of(program), file=sys.stderr)
@@ -182,12 +187,17 @@ class Compiler:
                     f"kernel '{each.name}' (operation {kernel.name}) asks for {each.workgroups} workgroups; "
                     f"this adapter runs at most {limit} per dimension"
                 )
-        if own:
-            return program
-        most_own = 1 if program.seconds <= self.capabilities.facts.dispatch * SHORT else MOST_OWN
-        return Program(
-            tuple([self._shared(each, most_own) for each in program.passes]), program.scratch, program.seconds
-        )
+        return program
+
+    def _is_short(self, program: Program) -> bool:
+        """Return whether a program takes next to no time: less than to compile it for its sizes is worth."""
+        return program.seconds <= self.capabilities.facts.dispatch * SHORT
+
+    def _sharing(self, program: Program) -> Program:
+        """Return the program to compile: passes that others of their family share, where they have not been compiled."""
+        most_own = 1 if self._is_short(program) else MOST_OWN
+        passes = tuple([self._shared(each, most_own) for each in program.passes])
+        return Program(passes, program.scratch, program.seconds)
 
     def _shared(self, entry: Pass, most_own: int) -> Pass:
         """Return the pass to compile for a pass: itself where that was done before, else what its family shares."""

@@ -103,7 +103,7 @@ TINY = Tile(32, 32, 16, 4, 4)
 _SHARES = {
     LARGE: (0.77, 40, 105), SQUARE: (0.7, 40, 105), NARROW: (0.63, 24, 105), FLAT: (0.65, 24, 140), FLAT_AHEAD: (0.72, 170, 135),
     EVEN: (0.58, 40, 140), EVEN_SHARED: (0.47, 24, 140), EIGHTY: (0.58, 24, 105), FORTY: (0.46, 24, 105), SMALL: (0.45, 16, 35), LOW: (0.44, 16, 35),
-    LOW_SHARED: (0.33, 16, 35), THIN: (0.4, 16, 35), TINY: (0.24, 16, 35),
+    LOW_SHARED: (0.38, 16, 35), THIN: (0.4, 16, 35), TINY: (0.24, 16, 35),
 }  # fmt: skip
 _BY_BLOCK = {(each.block, each.stages, each.slices): found for each, found in _SHARES.items()}
 #: the share of its rate that a unit reaches with one block, and where each thread has many sums that are not split or threads
