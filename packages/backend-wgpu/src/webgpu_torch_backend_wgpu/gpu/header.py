@@ -80,19 +80,8 @@ def adapter_of(
     threads = int(info.subgroupMaxSize) if info.subgroupMinSize == info.subgroupMaxSize else 0
     lib.wgpuAdapterInfoFreeMembers(info[0])
     return Adapter(
-        handle,
-        vendor,
-        device,
-        description,
-        api,
-        kind,
-        vendor_id,
-        device_id,
-        features,
-        limits_of(limits),
-        matrix_units,
-        threads,
-    )
+        handle, vendor, device, description, api, kind, vendor_id, device_id, features, limits_of(limits), matrix_units, threads
+    )  # fmt: skip
 
 
 class Reports:

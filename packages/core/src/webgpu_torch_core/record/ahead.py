@@ -10,18 +10,21 @@ after an exception in the middle of a plan.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from ..backend import profiling
 from ..backend.interface import Copy, Plan, Step
 from ..bounded import Bounded
 from ..ir.kernels import Kernel
 from ..scheduling.schedule import Scheduled
+from .interrupts import hold
 from .runs import Run
 from .tape import Leaf
 
 if TYPE_CHECKING:
     from ..backend.interface import Device
-    from .tape import Tape
+    from .engine import Engine
+    from .tape import Structure, Tape
 
 #: seconds of the device's work in the first part, more than handing it over takes the host; each part that follows may be twice as
 #: long as the one before it, as the device has enough to do meanwhile, up to what may be left when the host has done its part
@@ -140,7 +143,7 @@ class Begun:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.done = self.entries = 0
-        self.buffers: dict[int, Any] = {}
+        self.buffers: dict[int, object] = {}
         self._parameters: list[float | int] = []
         self._counted = 0
 
@@ -151,12 +154,12 @@ class Begun:
         self._counted = part.entries
         return Run(part.plan, self._externals(tape, part, device), self._parameters)
 
-    def _externals(self, tape: Tape, part: Part, device: Device) -> list[Any]:
+    def _externals(self, tape: Tape, part: Part, device: Device) -> list[object]:
         if part.made:
             self.buffers.update(zip(part.made, device.allocate_all(part.sizes), strict=True))
         return [self.buffer(tape, each) for each in part.buffers]
 
-    def buffer(self, tape: Tape, number: int) -> Any:
+    def buffer(self, tape: Tape, number: int) -> object:
         """Return a buffer by its number in the whole plan."""
         inputs = self.trace.scheduled.inputs
         return tape.slots[inputs[number]].buffer if number < len(inputs) else self.buffers[number]  # type: ignore[attr-defined]
@@ -167,7 +170,7 @@ class Begun:
         for each in part.freed:
             self.buffers.pop(each, None)
 
-    def results(self, tape: Tape, device: Device) -> dict[int, Any]:
+    def results(self, tape: Tape, device: Device) -> dict[int, object]:
         """Return the buffers that the plan leaves when all of it has run, by their numbers."""
         scheduled, count = self.trace.scheduled, len(self.trace.scheduled.inputs)
         for _, number in scheduled.outputs:
@@ -257,6 +260,48 @@ class Ahead:
         first = id(trace.kernels[0])
         if trace.misses >= _MISSES and self.traces.get(first) is trace:
             del self.traces[first]
+
+
+def run_part(engine: Engine, tape: Tape) -> None:
+    """Run the part of the plan that a tape is expected to have which it has reached; nothing where it is another tape."""
+    if profiling.listener is not None:
+        return
+    with engine.lock, hold:
+        ahead = engine.recorder.ahead
+        found = ahead.next_part(tape)
+        if found is None:
+            return
+        begun, part = found
+        try:
+            engine.device.advance(begun.run(tape, part, engine.device))
+        except Exception:
+            # It is raised again when the tape runs.
+            ahead.trace = None
+            return
+        begun.ran(part)
+        tape.begun = begun
+        engine.counts["kernels"] += len(part.plan.steps)
+        engine.counts["ahead"] += 1
+
+
+def run_rest(engine: Engine, tape: Tape, structure: Structure) -> bool:
+    """Run what is left of the plan that a tape was expected to have; return whether it has it, else it is what is left to run."""
+    begun = tape.begun
+    assert begun is not None
+    trace, found = begun.trace, engine.plans.get(structure)
+    matched = found is not None and found[0] is trace.scheduled
+    engine.recorder.ahead.ended(trace, matched)
+    if not matched:
+        with hold:
+            tape.settle()
+        return False
+    scheduled, rest, counts = trace.scheduled, trace.rest(begun.done), engine.counts
+    scheduled.used = counts["flushes"]
+    counts["flushes"] += 1
+    counts["recorded"] += len(tape.entries)
+    counts["kernels"] += len(rest.plan.steps)
+    engine.drive(tape, (scheduled, begun.run(tape, rest, engine.device)))
+    return True
 
 
 def _places(

@@ -19,6 +19,7 @@ from ..backend.interface import REPORT_SLOTS, Copy, Device, DeviceLostError, Pla
 from ..bounded import Bounded
 from ..ir.dtypes import dtype
 from ..scheduling import Limits, Scheduled
+from .ahead import run_part, run_rest
 from .alone import compute_alone, report_alone
 from .checks import error_of, error_of_check
 from .context import context
@@ -101,7 +102,7 @@ class Engine:
             return made
         tape, ahead = recorder.tape, recorder.ahead
         if ahead.traces and context.capture is None and ahead.reaches(kernel, tape):
-            self._run_part(tape)
+            run_part(self, tape)
         while True:
             if not tape.open:
                 tape = self.tape
@@ -370,11 +371,10 @@ class Engine:
         recorder.lone = recorder.lone + 1 if alone else 0
         structure, whole = tape.structure(), tape.begun is None
         if not whole:
-            if self._run_rest(tape, structure):
+            if run_rest(self, tape, structure):
                 return
             if not tape.entries:
-                tape.clear()
-                return
+                return tape.clear()
             structure = tape.structure()
         scheduled = self._plan(structure, tape)
         if whole and tape.failure is None:
@@ -391,47 +391,7 @@ class Engine:
         counts["recorded"] += len(tape.entries)
         counts["kernels"] += len(scheduled.plan.steps)
         if not (scheduled.single and tape.capture is None and self._run_single(tape, scheduled, externals)):
-            self._drive(tape, (scheduled, Run(scheduled.plan, externals, tape.parameters())))
-
-    def _run_part(self, tape: Tape) -> None:
-        """Run the part of the plan that a tape is expected to have which it has reached; nothing where it is another tape."""
-        if profiling.listener is not None:
-            return
-        with self.lock, hold:
-            ahead = self.recorder.ahead
-            found = ahead.next_part(tape)
-            if found is None:
-                return
-            begun, part = found
-            try:
-                self.device.advance(begun.run(tape, part, self.device))
-            except Exception:
-                # It is raised again when the tape runs.
-                ahead.trace = None
-                return
-            begun.ran(part)
-            tape.begun = begun
-            self.counts["kernels"] += len(part.plan.steps)
-            self.counts["ahead"] += 1
-
-    def _run_rest(self, tape: Tape, structure: Structure) -> bool:
-        """Run what is left of the plan that a tape was expected to have; return whether it has it, else it is what is left to run."""
-        begun = tape.begun
-        assert begun is not None
-        trace, found = begun.trace, self.plans.get(structure)
-        matched = found is not None and found[0] is trace.scheduled
-        self.recorder.ahead.ended(trace, matched)
-        if not matched:
-            with hold:
-                tape.settle()
-            return False
-        scheduled, rest = trace.scheduled, trace.rest(begun.done)
-        scheduled.used = self.counts["flushes"]
-        self.counts["flushes"] += 1
-        self.counts["recorded"] += len(tape.entries)
-        self.counts["kernels"] += len(rest.plan.steps)
-        self._drive(tape, (scheduled, begun.run(tape, rest, self.device)))
-        return True
+            self.drive(tape, (scheduled, Run(scheduled.plan, externals, tape.parameters())))
 
     def _run_single(self, tape: Tape, scheduled: Scheduled, externals: Sequence[object]) -> bool:
         """Run a plan of one kernel that may run twice, if the device has it at hand; return whether it ran.
@@ -478,7 +438,7 @@ class Engine:
         reach = REACH if self.device.asynchronous else None
         return planned(entries, wanted, donatable, fuses, self.device, self.limits, reach)
 
-    def _drive(self, tape: Tape, running: tuple[Scheduled, Run]) -> None:
+    def drive(self, tape: Tape, running: tuple[Scheduled, Run]) -> None:
         """Run a plan to its end and hand out its results, or to a kernel that fails; signals are delivered between kernels."""
         tape.running = running
         scheduled, run = running
@@ -496,8 +456,7 @@ class Engine:
                 # A signal's handler may have run the rest.
                 if run.finished and tape.running is running:
                     begun = tape.begun
-                    externals = run.externals if begun is None else begun.results(tape, self.device)
-                    self._publish(tape, scheduled, externals)
+                    self._publish(tape, scheduled, begun.results(tape, self.device) if begun else run.externals)
 
     def _advance(self, run: Run) -> None:
         """Run kernels, and name the one that fails."""
