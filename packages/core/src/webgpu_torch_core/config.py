@@ -45,6 +45,11 @@ EAGER = Variable("WEBGPU_TORCH_EAGER", "1: every operation runs at once, unfused
 NODE_LIMIT = Variable("WEBGPU_TORCH_NODE_LIMIT", "how many kernels may be recorded before they run (8192)")
 
 
+def environment() -> object:
+    """Return what the environment's variables are kept in, which tells whether they changed."""
+    return vars(os.environ)["_data"]
+
+
 def cache_directory() -> Path | None:
     """Return where caches go: ``WEBGPU_TORCH_CACHE``, or the platform's folder for them; None where there is no home."""
     given = CACHE.text()

@@ -263,7 +263,11 @@ class Ahead:
 
 
 def run_part(engine: Engine, tape: Tape) -> None:
-    """Run the part of the plan that a tape is expected to have which it has reached; nothing where it is another tape."""
+    """Run the part of the plan that a tape is expected to have which it has reached; nothing where it is another tape.
+
+    Raises:
+        Exception: what the device raised, which has run nothing then.
+    """
     if profiling.listener is not None:
         return
     with engine.lock, hold:
@@ -272,12 +276,10 @@ def run_part(engine: Engine, tape: Tape) -> None:
         if found is None:
             return
         begun, part = found
-        try:
-            engine.device.advance(begun.run(tape, part, engine.device))
-        except Exception:
-            # It is raised again when the tape runs.
-            ahead.trace = None
-            return
+        trace, ahead.trace = ahead.trace, None
+        # What is raised leaves the tape as it was: the part runs again with the rest.
+        engine.device.advance(begun.run(tape, part, engine.device))
+        ahead.trace = trace
         begun.ran(part)
         tape.begun = begun
         engine.counts["kernels"] += len(part.plan.steps)

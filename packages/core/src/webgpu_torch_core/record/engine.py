@@ -377,7 +377,7 @@ class Engine:
                 return tape.clear()
             structure = tape.structure()
         scheduled = self._plan(structure, tape)
-        if whole and tape.failure is None:
+        if whole and tape.failure is None and self.device.asynchronous:
             ahead = recorder.ahead
             if ahead.trace is not None or not scheduled.followed:
                 ahead.ran(tape, scheduled, self.device.seconds)

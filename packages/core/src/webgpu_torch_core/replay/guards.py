@@ -19,6 +19,7 @@ from inspect import getattr_static
 from operator import is_
 from typing import Any
 
+from .. import config
 from ..dispatch.overrides import intercepted
 from ..record.changes import Hooks, hooks_of_all, structure, watched
 from ..record.context import context, default_float
@@ -242,7 +243,7 @@ class Description:
         found: list[Any] = [function.__code__, self.of(function.__defaults__), self.of(function.__kwdefaults__)]
         found.append(self.of(function.__dict__))
         if not {"environ", "getenv"}.isdisjoint(names):
-            found.append(self.of(vars(os.environ)["_data"]))
+            found.append(self.of(config.environment()))
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
             self.variables.append((function, name, getattr(function, name)))
         for cell in function.__closure__ or ():
