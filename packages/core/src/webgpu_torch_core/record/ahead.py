@@ -16,7 +16,7 @@ from ..backend import profiling
 from ..backend.interface import Copy, Plan, Step
 from ..bounded import Bounded
 from ..ir.kernels import Kernel
-from ..scheduling.schedule import Scheduled
+from ..scheduling.memory import Scheduled, written_by
 from .interrupts import hold
 from .runs import Run
 from .tape import Leaf
@@ -24,7 +24,7 @@ from .tape import Leaf
 if TYPE_CHECKING:
     from ..backend.interface import Device
     from .engine import Engine
-    from .tape import Structure, Tape
+    from .tape import Entry, Structure, Tape
 
 #: seconds of the device's work in the first part, more than handing it over takes the host; each part that follows may be twice as
 #: long as the one before it, as the device has enough to do meanwhile, up to what may be left when the host has done its part
@@ -53,8 +53,9 @@ class Part:
         count = len(scheduled.inputs)
         touched = sorted({each for step in plan.steps[first:stop] for each in _touched(step)})
         spans = whole.spans
-        own = [each for each in touched if each >= plan.externals and first <= spans[each][0] and spans[each][1] < stop]
-        outer = [each for each in touched if each not in own]
+        inside = {each: first <= spans[each][0] and spans[each][1] < stop for each in touched}
+        own = [each for each in touched if each >= plan.externals and inside[each]]
+        outer = [each for each in touched if each < plan.externals or not inside[each]]
         number = {each: place for place, each in enumerate((*outer, *own))}
         steps = [_renumbered(step, number) for step in plan.steps[first:stop]]
         self.entries = entries
@@ -63,7 +64,7 @@ class Part:
         self.made = tuple(each for each in outer if each >= count and spans[each][0] >= first)
         self.sizes = [whole.nbytes(each) for each in self.made]
         self.freed = tuple(each for each in outer if each >= plan.externals and spans[each][1] < stop)
-        written = {each for step in plan.steps[first:stop] for each in _written(step)}
+        written = {each for step in plan.steps[first:stop] for each in written_by(step)}
         self.overwritten = tuple(slot for each, slot in enumerate(scheduled.inputs) if each in written)
         self.contents = {
             each: slot
@@ -94,14 +95,14 @@ class _Whole:
 
 
 class Trace:
-    """A tape that ran as a whole: its kernels and their operands, its plan, and the parts of that, by where they begin to run."""
+    """A tape that ran as a whole: what it recorded, its plan, and the parts of that, by where they begin to run."""
 
-    __slots__ = ("kernels", "misses", "operands", "parts", "places", "rests", "scheduled", "steps", "whole")
+    __slots__ = ("entries", "kernels", "misses", "parts", "places", "rests", "scheduled", "steps", "whole")
 
     def __init__(self, tape: Tape, scheduled: Scheduled, seconds: Callable[[Kernel], float]) -> None:
         self.scheduled = scheduled
         self.kernels = [each.kernel for each in tape.entries]
-        self.operands = [(each.operands, each.output) for each in tape.entries]
+        self.entries = list(map(_recorded, tape.entries))
         self.misses = 0
         self.whole = _Whole(scheduled)
         #: the step with which each part ends
@@ -149,9 +150,10 @@ class Begun:
 
     def run(self, tape: Tape, part: Part, device: Device) -> Run:
         """Return the execution of a part, with what is made for it allocated."""
-        for each in tape.entries[self._counted : part.entries]:
+        # Those of a part that failed come again.
+        del self._parameters[self._counted :]
+        for each in tape.entries[self.entries : part.entries]:
             self._parameters += each.parameters
-        self._counted = part.entries
         return Run(part.plan, self._externals(tape, part, device), self._parameters)
 
     def _externals(self, tape: Tape, part: Part, device: Device) -> list[object]:
@@ -166,7 +168,7 @@ class Begun:
 
     def ran(self, part: Part) -> None:
         """Note that a part has run."""
-        self.done, self.entries = self.done + 1, part.entries
+        self.done, self.entries, self._counted = self.done + 1, part.entries, len(self._parameters)
         for each in part.freed:
             self.buffers.pop(each, None)
 
@@ -230,8 +232,8 @@ class Ahead:
         if begun.trace is not trace or number != begun.done:
             return None
         part, slots = trace.parts[begun.done], tape.slots
-        recorded = [(each.operands, each.output) for each in tape.entries[begun.entries : part.entries]]
-        if recorded != trace.operands[begun.entries : part.entries]:
+        recorded = list(map(_recorded, tape.entries[begun.entries : part.entries]))
+        if recorded != trace.entries[begun.entries : part.entries]:
             return None
         for slot in part.overwritten:
             leaf = slots[slot]
@@ -343,13 +345,13 @@ def _endangered(tape: Tape, entries: int, lost: frozenset[int], held: frozenset[
     return tuple(found)
 
 
+def _recorded(entry: Entry) -> tuple[int, tuple[int, ...], int]:
+    return id(entry.kernel), entry.operands, entry.output
+
+
 def _touched(step: Step | Copy) -> Sequence[int]:
     """Return the buffers that a step uses."""
     return (step.source, step.target) if isinstance(step, Copy) else (*step.operands, *step.outputs)
-
-
-def _written(step: Step | Copy) -> Sequence[int]:
-    return (step.target,) if isinstance(step, Copy) else step.outputs
 
 
 def _renumbered(step: Step | Copy, number: dict[int, int]) -> Step | Copy:

@@ -50,7 +50,7 @@ class Scheduled:
         self.fresh = fresh
         self.followed = False
         self.used = 0
-        self.overwritten = sorted({each for step in plan.steps for each in _written(step) if each < len(inputs)})
+        self.overwritten = sorted({each for step in plan.steps for each in written_by(step) if each < len(inputs)})
         self.repeatable = not plan.temporaries and all(_writes_anew(step, len(inputs)) for step in plan.steps)
         self.single = self.repeatable and len(plan.steps) == 1 and not isinstance(plan.steps[0], Copy)
 
@@ -64,19 +64,19 @@ class Scheduled:
                 found.update(zip(step.outputs, slots, strict=True))
         if begun:
             step = self.plan.steps[position]
-            for each in _written(step):
+            for each in written_by(step):
                 found.pop(each, None)
         return found
 
 
-def _written(step: Step | Copy) -> Sequence[int]:
+def written_by(step: Step | Copy) -> Sequence[int]:
     """Return the buffers that a step writes into."""
     return (step.target,) if isinstance(step, Copy) else step.outputs
 
 
 def _writes_anew(step: Step | Copy, count: int) -> bool:
     """Return whether a step writes into buffers of its own only, which are none of the first ``count``."""
-    if min(_written(step), default=count) < count:
+    if min(written_by(step), default=count) < count:
         return False
     if isinstance(step, Copy):
         return True
