@@ -130,7 +130,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     # PyTorch's drivers where none is named: gelsy on the CPU, which has no residuals, and gels elsewhere.
     driver = ("gelsy" if on_host(A.device) else "gels") if driver is None else driver
     rank = A.new_empty(0, dtype=int64) if driver == "gels" else _rank(A, S, rcond)
-    residuals = solution.detach().abs().new_empty(0)
+    # None are a part of what gradients flow through all the same.
+    residuals = no_view(solution.abs().reshape(-1)[:0])
     if rows > unknowns and driver != "gelsy" and (driver == "gels" or bool((rank == unknowns).all().item())):
         residuals = ((A @ solution - columns).abs() ** 2).sum(-2)
     solution = no_view(solution.squeeze(-1)) if vector else solution
