@@ -211,10 +211,14 @@ def test_buffers_come_back(opened: Any) -> None:
     assert opened.memory_reserved() == 2048
     again = [opened.allocate(1000), opened.allocate(1000)]
     assert tuple(each.handle for each in again) == handles
-    assert opened.max_memory_allocated() == 2048
+    assert opened.max_memory_allocated() == opened.max_memory_reserved() == 2048
     del again
     opened.empty_cache()
     assert opened.memory_reserved() == 0
+    opened.reset_peak_memory_stats()
+    assert opened.max_memory_allocated() == opened.max_memory_reserved() == 0
+    kept = opened.allocate(100)
+    assert opened.max_memory_allocated() == opened.max_memory_reserved() == kept.nbytes
 
 
 def test_out_of_memory_names_sizes_and_limit(opened: Any) -> None:

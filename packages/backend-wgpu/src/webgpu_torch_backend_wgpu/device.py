@@ -65,8 +65,7 @@ class WgpuDevice(Device):
 
     def __init__(self, gpu: Gpu, adapter: Adapter, facts: Facts, index: int) -> None:
         self.name = f"webgpu:{index}"
-        self.gpu = gpu
-        self.adapter = adapter
+        self.gpu, self.adapter = gpu, adapter
         self.capabilities = capabilities(adapter, gpu, facts)
         self.plan_facts = repr(self.capabilities)
         self.maximum_bindings = maximum_bindings(self.capabilities)
@@ -82,9 +81,8 @@ class WgpuDevice(Device):
         self._reporting: set[int] = set()
         self._found: list[tuple[int, int]] = []
         self._held: Held | None = None
-        trusted = not config.CHECKED.is_on()
         self.pool = Pool(gpu, part_bytes(self.capabilities.binding_bytes))
-        self.compiler = Compiler(gpu, self.capabilities, trusted, self.debug)
+        self.compiler = Compiler(gpu, self.capabilities, not config.CHECKED.is_on(), self.debug)
         self.replayer = Replayer(gpu, self.pool, self.capabilities.binding_bytes)
         self.profiler = Profiler(gpu)
         atexit.register(_close, weakref.ref(self))
@@ -453,23 +451,25 @@ class WgpuDevice(Device):
         }
 
     def description(self) -> dict[str, str]:
-        return {
-            "adapter": self.adapter.device,
-            "driver": self.adapter.description,
-            "api": self.adapter.api,
-            "half": str(self.capabilities.half),
-            "matrix units": ", ".join(map(str, self.capabilities.matrix_units)) or "none",
-            "int64": str(self.capabilities.int64),
-            "binding bytes": str(self.capabilities.binding_bytes),
-            **{name.replace("_", " "): str(getattr(self.capabilities.facts, name)) for name in Facts.fields},
-        }
+        given, adapter = self.capabilities, self.adapter
+        names = dict.fromkeys(("half", "int64", "binding_bytes", "subgroup_size"), given) | dict.fromkeys(
+            Facts.fields, given.facts
+        )
+        units = ", ".join(map(str, given.matrix_units)) or "none"
+        first = {"adapter": adapter.device, "driver": adapter.description, "api": adapter.api, "matrix units": units}
+        return first | {name.replace("_", " "): str(getattr(source, name)) for name, source in names.items()}
 
     def memory_allocated(self) -> int:
         return self.pool.allocated
 
     def max_memory_allocated(self) -> int:
-        """Return the most bytes that were in use at once."""
         return self.pool.peak
+
+    def max_memory_reserved(self) -> int:
+        return self.pool.peak_reserved
+
+    def reset_peak_memory_stats(self) -> None:
+        self.pool.reset_peaks()
 
     def memory_reserved(self) -> int:
         return self.pool.reserved

@@ -95,7 +95,8 @@ class Pool:
         self.part = part
         self.limit = gpu.limits.max_buffer_size & ~31
         self.generation = 0
-        self.peak = 0
+        #: most bytes in use, and of all buffers
+        self.peak = self.peak_reserved = 0
         # Free handles by size, smallest first: the runtime counts them up, so that is the oldest.
         self._free: dict[int, list[int]] = {}
         self._returned: deque[tuple[int, int]] = deque()
@@ -118,6 +119,12 @@ class Pool:
         with self._lock:
             self._collect()
             return self._live
+
+    def reset_peaks(self) -> None:
+        """Count the most bytes anew."""
+        with self._lock:
+            self._collect()
+            self.peak, self.peak_reserved = self._allocated, self._reserved
 
     @property
     def reserved(self) -> int:
@@ -205,6 +212,7 @@ class Pool:
                     f"{self._reserved} bytes reserved on this device; the limit for one buffer is {self.limit}: {error}"
                 ) from error
         self._reserved += rounded
+        self.peak_reserved = max(self.peak_reserved, self._reserved)
         return handle
 
     def empty(self) -> None:

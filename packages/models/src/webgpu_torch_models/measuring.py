@@ -88,11 +88,10 @@ def measure_decoder(
             hosts.append((time.perf_counter() - started) / new_tokens)
             synchronize(device)
             tokens.append((time.perf_counter() - started) / new_tokens)
-    opened = engine_for(device).device
-    peak = getattr(opened, "max_memory_allocated", None)
+    peak = engine_for(device).device.max_memory_allocated() or None
     weights = [*model.parameters(), *model.buffers()]
     return DecoderSpeed(
         str(device), str(model.dtype).removeprefix("torch."), model.num_parameters(), sum(each.nbytes for each in weights),
-        None if peak is None else peak(), batch_size, prompt_tokens, new_tokens, statistics.median(prefills[1:]),
+        peak, batch_size, prompt_tokens, new_tokens, statistics.median(prefills[1:]),
         statistics.median(tokens[1:]), statistics.median(hosts[1:]),
     )  # fmt: skip

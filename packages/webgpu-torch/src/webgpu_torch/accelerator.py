@@ -62,6 +62,16 @@ def memory_reserved(device_index: Device | int | str | None = None) -> int:
     return _module().memory_reserved(device_index)
 
 
+def max_memory_reserved(device_index: Device | int | str | None = None) -> int:
+    """Return the most bytes that were obtained from the driver at once."""
+    return _module().max_memory_reserved(device_index)
+
+
+def reset_peak_memory_stats(device_index: Device | int | str | None = None) -> None:
+    """Count the most bytes in use, and obtained, anew from now on."""
+    _module().reset_peak_memory_stats(device_index)
+
+
 def get_device_module(device: Device | str | None = None) -> ModuleType:
     """Return the module of a device's type, such as ``torch.webgpu``; of the accelerator, else the CPU, without one.
 

@@ -70,12 +70,19 @@ class DeviceModule(ModuleType):
 
     def max_memory_allocated(self, device: Device | int | str | None = None) -> int:
         """Return the most bytes that were in use at once."""
-        found = self._opened(device)
-        return getattr(found, "max_memory_allocated", found.memory_allocated)()
+        return self._opened(device).max_memory_allocated()
 
     def memory_reserved(self, device: Device | int | str | None = None) -> int:
         """Return the bytes obtained from the driver."""
         return self._opened(device).memory_reserved()
+
+    def max_memory_reserved(self, device: Device | int | str | None = None) -> int:
+        """Return the most bytes that were obtained from the driver at once."""
+        return self._opened(device).max_memory_reserved()
+
+    def reset_peak_memory_stats(self, device: Device | int | str | None = None) -> None:
+        """Count the most bytes in use, and obtained, anew from now on."""
+        self._opened(device).reset_peak_memory_stats()
 
     def empty_cache(self) -> None:
         """Give unused buffers back to the driver."""

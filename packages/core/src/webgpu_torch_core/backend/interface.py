@@ -313,6 +313,17 @@ class Device(ABC):
         """Return the bytes obtained from the system, pooled buffers included."""
         return 0
 
+    def max_memory_allocated(self) -> int:
+        """Return the most bytes that were in use at once since :meth:`reset_peak_memory_stats`."""
+        return self.memory_allocated()
+
+    def max_memory_reserved(self) -> int:
+        """Return the most bytes that were obtained from the system at once since :meth:`reset_peak_memory_stats`."""
+        return self.memory_reserved()
+
+    def reset_peak_memory_stats(self) -> None:
+        """Count the most bytes anew, from what is there now on."""
+
     def empty_cache(self) -> None:
         """Give pooled buffers back to the system."""
 
