@@ -27,7 +27,7 @@ from .ir import Array, Call, Literal, Name, Node, choose, convert_to, every, fix
 from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 
 #: in how many parts columns may be split
-_SPLITS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+SPLITS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
 #: the share of the memory's rate that is reached, workgroups that a unit runs at once, the operations of a unit that last as long
 #: as one of these takes for a column, and the products with a column that last as long again
 _SHARE, _TOGETHER, _COLUMN, _PRODUCTS = 1.5, 4, 14500, 512
@@ -76,7 +76,7 @@ def few_rows(kernel: Attention, capabilities: Capabilities) -> Iterator[Rows]:
     if not takes_few_rows(kernel) or threads > min(WORKGROUP, capabilities.invocations):
         return
     many = min(_MOST, capabilities.invocations)
-    for splits in _SPLITS:
+    for splits in SPLITS:
         # Few threads, so that others of their unit load while they wait; most of them have a column of their own.
         team = _team(kernel, capabilities, threads, threads)
         if team and (splits == 1 or splits * threads <= 2 * n):
@@ -142,6 +142,11 @@ class AttendingRows:
         self.flat = body.let("batch", linear // self.splits)
         self.batch = split_index(self.module, self.flat, self.kernel.batch)
         return count
+
+    def finish(self, threads: int, workgroups: int) -> Program:
+        """Return the program, with what sums the parts up."""
+        found = self.module.finish(threads, workgroups, " (parts)" if self.splits > 1 else "")
+        return Program((found,), ()) if self.splits == 1 else self.parts.program(self.kernel, self.capabilities, found)
 
     def between(self) -> tuple[Node, Node]:
         """Write between which columns each row attends; return between which the workgroup does."""
@@ -238,10 +243,7 @@ class _Writer(AttendingRows):
             self._take(column, stop)
             body.barrier()
         self._finish()
-        found = self.module.finish(self.threads, count, " (parts)" if self.splits > 1 else "")
-        if self.splits == 1:
-            return Program((found,), ())
-        return self.parts.program(self.kernel, self.capabilities, found)
+        return self.finish(self.threads, count)
 
     def _load_queries(self) -> None:
         """Write the loads of the rows into workgroup memory."""

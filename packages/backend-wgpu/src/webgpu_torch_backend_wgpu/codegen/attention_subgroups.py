@@ -19,15 +19,14 @@ from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES
 from .attention_parts import LOWEST, vector_dimension
-from .attention_rows import AttendingRows, read_side, sides_of, takes_few_rows
+from .attention_rows import SPLITS, AttendingRows, read_side, sides_of, takes_few_rows
 from .attention_softmax import power
 from .combining import in_pairs
 from .contraction import Side
 from .ir import Call, Literal, Name, Node, choose, fixed, minimum, u32, vector, zero
 from .module import THREAD
 
-#: in how many parts columns may be split, and how many subgroups a workgroup may have
-_SPLITS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+#: how many subgroups a workgroup may have
 _SUBGROUPS = (1, 2, 4, 8, 16, 32)
 #: most numbers of the rows that a thread keeps, and the most threads that share a column unless these are more
 _KEPT, _TEAM = 64, 8
@@ -64,7 +63,7 @@ def by_subgroups(kernel: Attention, capabilities: Capabilities) -> Iterator[Subg
         nbytes = subgroups * m * (v + 2) * 4
         if subgroups * size > capabilities.invocations or nbytes > capabilities.workgroup_bytes:
             continue
-        for splits in _SPLITS:
+        for splits in SPLITS:
             if splits == 1 or (splits - 1) * subgroups * size < n:
                 yield Subgroups(splits, subgroups, size, team)
 
@@ -120,8 +119,7 @@ class _Writer(AttendingRows):
 
     def program(self) -> Program:
         """Return the program."""
-        body, plan, module = self.body, self.plan, self.module
-        count = self.begin()
+        body, plan, count = self.body, self.plan, self.begin()
         size, team, width = fixed(plan.size), fixed(plan.team), fixed(self.width)
         self.lane, self.subgroup = body.let("lane", THREAD % size), body.let("subgroup", THREAD // size)
         self.member, self.slot = body.let("member", self.lane % team), body.let("slot", self.lane // team)
@@ -139,8 +137,7 @@ class _Writer(AttendingRows):
             self._take(body.let("first_column", column + self.subgroup * size), stop)
         self._meet()
         self._leave()
-        found = module.finish(plan.subgroups * plan.size, count, " (parts)" if self.splits > 1 else "")
-        return Program((found,), ()) if self.splits == 1 else self.parts.program(self.kernel, self.capabilities, found)
+        return self.finish(plan.subgroups * plan.size, count)
 
     def _query(self, row: int) -> list[Name]:
         """Write the loads of a thread's part of a row; return it."""

@@ -13,8 +13,7 @@ from ..program import Capabilities, Program
 from .access import LANES, Buffers, evaluate, evaluate_apart, group_of, stores_aligned
 from .ir import Node, fixed
 from .module import LINEAR_GROUP, THREAD, Module, split_index
-from .steps import step_length
-from .types import element_type
+from .steps import length_of
 
 #: most nodes of all lanes together that are written out for more than four lanes
 MOST_NODES = 800
@@ -95,15 +94,13 @@ def generate_apart(kernel: Pointwise, capabilities: Capabilities) -> Program:
 def pays_apart(kernel: Pointwise, capabilities: Capabilities) -> bool:
     """Return whether a kernel is large enough, and its text small enough, for several elements per thread."""
     nodes = topological(*kernel.expressions())
-    long = kernel.elements() < WORTH and _statements(nodes, capabilities) * (APART + 1) > MOST_STATEMENTS
-    short = len(nodes) * (APART + 1) <= MOST_NODES and not long
+    short = len(nodes) * (APART + 1) <= MOST_NODES and not _is_long(kernel, nodes, APART + 1, capabilities)
     return kernel.elements() >= SEVERAL and _waits(nodes) < SEARCH and short
 
 
-def _statements(nodes: Sequence[Expression], capabilities: Capabilities) -> int:
-    """Return how many statements the steps of an element become."""
-    steps = [(node.step, node.arguments[-1].dtype.name) for node in nodes if node.arguments]
-    return sum([step_length(step, element_type(kind, capabilities).scalar) for step, kind in steps])
+def _is_long(kernel: Pointwise, nodes: Sequence[Expression], copies: int, capabilities: Capabilities) -> bool:
+    """Return whether so many copies of what an element takes would compile for longer than computing them side by side is worth."""
+    return kernel.elements() < WORTH and length_of(nodes, capabilities) * copies > MOST_STATEMENTS
 
 
 def rounds_of(kernel: Pointwise, capabilities: Capabilities, lanes: int) -> int:
@@ -119,8 +116,7 @@ def lanes_of(kernel: Pointwise, capabilities: Capabilities) -> int:
     Native halves go by fours.
     """
     nodes = topological(*kernel.expressions())
-    long = kernel.elements() < WORTH and _statements(nodes, capabilities) * LANES > MOST_STATEMENTS
-    if not kernel.shape or _waits(nodes) >= SEARCH or long:
+    if not kernel.shape or _waits(nodes) >= SEARCH or _is_long(kernel, nodes, LANES, capabilities):
         return 1
     dtypes = [node.dtype for node in nodes if node.step == "load"]
     dtypes += [kernel.outputs[store.output].dtype for store in kernel.stores]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.expression import topological
 from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction
 from webgpu_torch_core.ir.layouts import number_of_elements
 
@@ -13,8 +11,7 @@ from .contraction_packed import AHEAD, packed_seconds, packed_strips
 from .contraction_prepared import rows_find_place, workgroups_of
 from .contraction_vector import SKINNY
 from .module import WORKGROUP
-from .steps import step_length
-from .types import element_type
+from .steps import length_of
 
 #: steps of which rows are computed for each operation that units reach in a product
 _STEPS = 0.1
@@ -44,12 +41,6 @@ def preparing_pays(kernel: PreparedContraction, capabilities: Capabilities) -> b
     if not by_all and (strips or not rows_find_place(kernel, capabilities)):
         return False
     team = min(by_all, key=lambda each: packed_seconds(apart, each, facts)).team if by_all else _TEAM
-    steps = _length((kernel.left, *(each.value for each in kernel.reductions)), capabilities)
+    steps = length_of(topological(kernel.left, *(each.value for each in kernel.reductions)), capabilities)
     workgroups = workgroups_of(-(-n * team // min(WORKGROUP, capabilities.invocations)), capabilities)
     return workgroups * m * k * steps < facts.dispatch * facts.flops * _STEPS
-
-
-def _length(roots: Sequence[Expression], capabilities: Capabilities) -> int:
-    """Return how many steps expressions have, each counted as often as an addition would take its time."""
-    kinds = ((node.step, node.arguments[-1].dtype.name) for node in topological(*roots) if node.arguments)
-    return sum(step_length(step, element_type(name, capabilities).scalar) for step, name in kinds)

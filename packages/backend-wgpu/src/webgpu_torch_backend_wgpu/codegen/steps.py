@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+
+from webgpu_torch_core.ir.expression import Expression
 
 from ..functions.table import FUNCTIONS, printed_length
+from ..program import Capabilities
 from .ir import Call, Literal, Name, Node, Operation, bitcast, choose, convert_to, fixed, vector, zero
+from .types import element_type
 
 #: a row of the tables: an operator, a function's name, or what makes the node of the arguments
 Spelling = str | Callable[..., Node]
@@ -149,6 +153,12 @@ def step_length(step: str, scalar: str) -> int:
     """Return how many statements a step on operands of a scalar type becomes, the helpers that it calls written out."""
     found = "wt_threefry" if step == "threefry" else TABLES[scalar].get(step)
     return printed_length(found) if isinstance(found, str) and found in FUNCTIONS else 1
+
+
+def length_of(nodes: Iterable[Expression], capabilities: Capabilities) -> int:
+    """Return how many statements the steps of an expression's nodes become."""
+    steps = [(node.step, node.arguments[-1].dtype.name) for node in nodes if node.arguments]
+    return sum([step_length(step, element_type(kind, capabilities).scalar) for step, kind in steps])
 
 
 def convert(value: Node, source: tuple[str, str], target: tuple[str, str]) -> Node:

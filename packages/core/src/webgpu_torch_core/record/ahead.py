@@ -24,7 +24,7 @@ from .tape import Leaf
 if TYPE_CHECKING:
     from ..backend.interface import Device
     from .engine import Engine
-    from .tape import Entry, Structure, Tape
+    from .tape import Structure, Tape
 
 #: seconds of the device's work in the first part, more than handing it over takes the host; each part that follows may be twice as
 #: long as the one before it, as the device has enough to do meanwhile, up to what may be left when the host has done its part
@@ -102,7 +102,7 @@ class Trace:
     def __init__(self, tape: Tape, scheduled: Scheduled, seconds: Callable[[Kernel], float]) -> None:
         self.scheduled = scheduled
         self.kernels = [each.kernel for each in tape.entries]
-        self.entries = list(map(_recorded, tape.entries))
+        self.entries = tape.recorded()
         self.misses = 0
         self.whole = _Whole(scheduled)
         #: the step with which each part ends
@@ -185,38 +185,36 @@ class Begun:
         """Let a tape be what is left to run of it."""
         tape.begun = None
         scheduled, stop = self.trace.scheduled, self.trace.steps[self.done]
-        inputs, contents = set(scheduled.inputs), self.trace.parts[self.done - 1].contents
-        held = {slot: self.buffer(tape, each) for each, slot in contents.items() if slot not in inputs}
+        contents = self.trace.parts[self.done - 1].contents
+        held = {slot: self.buffer(tape, each) for each, slot in contents.items()}
         done = {slot for slots in scheduled.filled[:stop] for slot in slots}
         reports = [slot for slot in tape.reporting() if slot not in done]
-        tape.remain(held, sorted(inputs.difference(contents.values())), failure, reports)
+        tape.remain(scheduled.inputs, held, failure, reports)
 
 
 class Ahead:
-    """What a thread knows of the tapes that it recorded for a device, and how far it has come in which of them."""
+    """What a thread knows of the tapes that it recorded for a device, and which of them it records again."""
 
-    __slots__ = ("position", "trace", "traces")
+    __slots__ = ("trace", "traces")
 
     def __init__(self) -> None:
         self.traces: Bounded[int, Trace] = Bounded(256)
         self.trace: Trace | None = None
-        self.position = 0
 
     def reaches(self, kernel: Kernel, tape: Tape) -> bool:
         """Return whether a part may run before a kernel is recorded."""
-        trace, at = self.trace, self.position
-        if trace is None:
-            trace, at = (None if tape.entries else self.traces.get(id(kernel))), 0
-            if trace is None:
-                return False
-        if at >= len(trace.kernels) or trace.kernels[at] is not kernel:
-            self.trace = None
-            return False
-        self.trace, self.position = trace, at + 1
-        return at in trace.places
+        at = len(tape.entries)
+        trace = self.trace if at else self.traces.get(id(kernel))
+        if trace is not None and (at >= len(trace.kernels) or trace.kernels[at] is not kernel):
+            trace = None
+        self.trace = trace
+        return trace is not None and at in trace.places
 
     def next_part(self, tape: Tape) -> tuple[Begun, Part] | None:
-        """Return the part that a tape has reached; None where the tape is another one, or somebody needs what would be lost."""
+        """Return the part that a tape has reached; None where the tape is another one, or somebody needs what would be lost.
+
+        No other follows before this one has run.
+        """
         trace, self.trace = self.trace, None
         begun = tape.begun
         if (
@@ -232,8 +230,7 @@ class Ahead:
         if begun.trace is not trace or number != begun.done:
             return None
         part, slots = trace.parts[begun.done], tape.slots
-        recorded = list(map(_recorded, tape.entries[begun.entries : part.entries]))
-        if recorded != trace.entries[begun.entries : part.entries]:
+        if tape.recorded(begun.entries, part.entries) != trace.entries[begun.entries : part.entries]:
             return None
         for slot in part.overwritten:
             leaf = slots[slot]
@@ -241,7 +238,6 @@ class Ahead:
                 return None
         if any(slots[slot]() is not None for slot in part.endangered):
             return None
-        self.trace = trace
         return begun, part
 
     def ran(self, tape: Tape, scheduled: Scheduled, seconds: Callable[[Kernel], float]) -> None:
@@ -278,10 +274,9 @@ def run_part(engine: Engine, tape: Tape) -> None:
         if found is None:
             return
         begun, part = found
-        trace, ahead.trace = ahead.trace, None
         # What is raised leaves the tape as it was: the part runs again with the rest.
         engine.device.advance(begun.run(tape, part, engine.device))
-        ahead.trace = trace
+        ahead.trace = begun.trace
         begun.ran(part)
         tape.begun = begun
         engine.counts["kernels"] += len(part.plan.steps)
@@ -343,10 +338,6 @@ def _endangered(tape: Tape, entries: int, lost: frozenset[int], held: frozenset[
         without.update(made)
         found += made
     return tuple(found)
-
-
-def _recorded(entry: Entry) -> tuple[int, tuple[int, ...], int]:
-    return id(entry.kernel), entry.operands, entry.output
 
 
 def _touched(step: Step | Copy) -> Sequence[int]:

@@ -481,9 +481,7 @@ class Engine:
             elif run.table is not None:
                 buffers = [*run.externals, *self.device.temporaries(run)]
                 slots = scheduled.contents(run.position, run.begun)
-                inputs = set(scheduled.inputs)
-                held = {slot: buffers[number] for number, slot in slots.items() if slot not in inputs}
-                tape.remain(held, sorted(inputs.difference(slots.values())), error)
+                tape.remain(scheduled.inputs, {slot: buffers[number] for number, slot in slots.items()}, error)
             tape.running = None
 
     def _publish(self, tape: Tape, scheduled: Scheduled, externals: Sequence[object] | Mapping[int, object]) -> None:

@@ -163,6 +163,10 @@ class Tape:
                 self.leaves.pop(id(slot.buffer), None)
         del self.entries[entries:], self.slots[slots:]
 
+    def recorded(self, first: int = 0, last: int | None = None) -> list[tuple[int, tuple[int, ...], int]]:
+        """Return what some entries are: kernels (by identity), operands and outputs."""
+        return [(id(kernel), operands, output) for kernel, operands, output, _ in self.entries[first:last]]
+
     def structure(self) -> Structure:
         """Return what the plan depends on: what was recorded, and who still refers to it."""
         wanted: list[int] = []
@@ -173,8 +177,7 @@ class Tape:
                     donatable.append(number)
             elif slot() is not None:
                 wanted.append(number)
-        entries = tuple([(id(kernel), operands, output) for kernel, operands, output, _ in self.entries])
-        return tuple.__new__(Structure, (entries, tuple(wanted), tuple(donatable)))
+        return tuple.__new__(Structure, (tuple(self.recorded()), tuple(wanted), tuple(donatable)))
 
     def parameters(self, numbers: Sequence[int] | None = None) -> list[float | int]:
         """Return the run-time numbers of all kernels in order, or of those of some entries."""
@@ -202,23 +205,24 @@ class Tape:
 
     def remain(
         self,
+        inputs: Sequence[int],
         held: Mapping[int, object],
-        lost: Sequence[int],
         failure: BaseException | None,
         reports: Sequence[int] = (),
     ) -> None:
         """Become what is left to run after a run that stopped.
 
         Args:
-            held: buffers of the slots that it computed.
-            lost: slots that came in and that it overwrote.
+            inputs: slots that came in.
+            held: buffers of the slots that there are then: those that it computed, and those that came in and were not overwritten.
             failure: what stopped it; None: a signal, or that it became another tape.
             reports: slots of what runs for its report only.
         """
-        for slot in lost:
-            self.slots[slot].buffer = None  # type: ignore[attr-defined]
-        for slot, buffer in held.items():
-            self.hold(slot, buffer)
+        for slot in inputs:
+            if slot not in held:
+                self.slots[slot].buffer = None  # type: ignore[attr-defined]
+        for slot in sorted(held.keys() - set(inputs)):
+            self.hold(slot, held[slot])
         wanted = [number for number, slot in enumerate(self.slots) if slot.__class__ is not Leaf and slot() is not None]
         self.entries = [self.entries[number] for number in self.cone([*wanted, *reports])]
         self.failure, self.capture = failure or self.failure, None
