@@ -11,7 +11,6 @@ import pytest
 import webgpu_torch as torch
 from hypothesis import HealthCheck, given, settings
 from webgpu_torch_core.record import ahead
-from webgpu_torch_core.record.ahead import FIRST
 from webgpu_torch_core.record.devices import canonical_device, engine_for
 
 
@@ -21,8 +20,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     if not torch.webgpu.is_available():
         pytest.skip("no WebGPU adapter")
     engine = engine_for(canonical_device("webgpu"))
-    monkeypatch.setattr(engine.device, "seconds", lambda kernel: FIRST, raising=False)
-    monkeypatch.setattr(ahead, "MOST", FIRST)
+    monkeypatch.setattr(engine.device, "seconds", lambda kernel: engine.device.head_start, raising=False)
+    monkeypatch.setattr(ahead, "MOST", engine.device.head_start)
     traces = dict(engine.recorder.ahead.traces)
     engine.recorder.ahead.traces.clear()
     yield engine
@@ -136,6 +135,21 @@ def test_what_overwrites_waits_for_who_reads(engine: Any) -> None:
         assert _run(engine, lambda: program(keeps))[2] == wanted[keeps]
 
 
+def test_another_program_may_go_on_otherwise(engine: Any) -> None:
+    x, w = (torch.randn(6, 6, device="webgpu") for _ in range(2))
+
+    def program(other: bool) -> list[Any]:
+        made = x.softmax(1) @ x
+        if other:
+            # Here the first program's next operand comes in.
+            made = made.cumsum(0)
+        return [(made @ w).sum(0)]
+
+    wanted = {other: _run(engine, lambda: program(other))[2] for other in (False, True)}
+    for other in (False, False, True, True, False, True):
+        assert _run(engine, lambda: program(other))[2] == wanted[other]
+
+
 def test_errors_of_places_are_told(engine: Any) -> None:
     x, places = torch.randn(5, 4, device="webgpu"), torch.tensor([0, 4], device="webgpu")
 
@@ -194,12 +208,13 @@ _DRAWN = st.lists(
 def test_drawn_programs_are_bit_for_bit_what_they_were(
     engine: Any, steps: list[tuple[int, int, bool, int]], rounds: list[bool]
 ) -> None:
-    """Programs that write in place, keep some results, and in some rounds read or keep others in the middle."""
+    """Programs that write in place, keep some results, and in some rounds read or keep others in the middle, or record others."""
     torch.manual_seed(3)
     given = [torch.randn(6, 6) for _ in range(3)]
 
     def program(unlike: bool) -> list[Any]:
         values, kept = [each.to("webgpu") for each in given], []
+        late = [each.to("webgpu") for each in given]
         for number, operand, keep, event in steps:
             made = _STEPS[number](values[operand % len(values)], values[-1] if operand > 3 else values[1])
             values.append(made)
@@ -207,6 +222,9 @@ def test_drawn_programs_are_bit_for_bit_what_they_were(
                 kept.append((len(values), made))
             if unlike and event == 0:
                 made.sum().item()
+            if unlike and event in (2, 3):
+                # Another program from here on: what comes in later has other slots.
+                values[-1] = made = made * 3.0 if event == 2 else made + late[operand % 2]
             if event == 5:
                 del values[0]
         return [*[each for _, each in kept], made]

@@ -110,6 +110,8 @@ class Device(ABC):
     fuses: bool = True
     #: True where ``run`` returns before the work is done: recording goes on meanwhile, so work is handed over early
     asynchronous: bool = False
+    #: seconds of its work, as :meth:`seconds` tells, that are worth handing over by themselves: more than that takes the host
+    head_start: float = 2e-4
     #: whether :meth:`run_single` runs plans of one kernel with less to do than :meth:`run` has
     runs_single: bool = False
     #: whether its kernels report what expressions find wrong (``checked``), told by :meth:`reported`; elsewhere kernels of

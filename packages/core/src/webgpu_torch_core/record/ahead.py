@@ -9,7 +9,7 @@ after an exception in the middle of a plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..backend import profiling
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from .engine import Engine
     from .tape import Structure, Tape
 
-#: seconds of the device's work in the first part, more than handing it over takes the host; each part that follows may be twice as
-#: long as the one before it, as the device has enough to do meanwhile, up to what may be left when the host has done its part
-FIRST, MOST = 2e-4, 1e-3
+#: seconds of the device's work in a part at most, which is what may be left when the host has done its part: each may be twice as
+#: long as the one before it, as the device has enough to do meanwhile
+MOST = 1e-3
 #: tapes in a row that were others in the end before a trace is given up
 _MISSES = 3
 
@@ -43,10 +43,13 @@ class Part:
         made: those of these that are allocated for it, and ``sizes`` their bytes; ``freed``: those that no later step uses.
         overwritten: slots that came in and that its steps write into.
         endangered: slots of the kernels so far that could not be computed any more when it has run, nor does a buffer hold them.
-        contents: which slot each buffer of the whole plan holds then.
+        known: how many slots there are by then; in another tape, what comes in later may be something else.
+        contents: which of these slots each buffer of the whole plan holds when it has run.
     """
 
-    __slots__ = ("buffers", "contents", "endangered", "entries", "freed", "made", "overwritten", "plan", "sizes")
+    __slots__ = (
+        "buffers", "contents", "endangered", "entries", "freed", "known", "made", "overwritten", "plan", "sizes"
+    )  # fmt: skip
 
     def __init__(self, whole: _Whole, first: int, stop: int, entries: int) -> None:
         scheduled, plan = whole.scheduled, whole.scheduled.plan
@@ -72,6 +75,7 @@ class Part:
             if each < plan.externals or spans[each][1] >= stop
         }
         self.endangered: tuple[int, ...] = ()
+        self.known = 0
 
 
 class _Whole:
@@ -99,7 +103,7 @@ class Trace:
 
     __slots__ = ("entries", "kernels", "misses", "parts", "places", "rests", "scheduled", "steps", "whole")
 
-    def __init__(self, tape: Tape, scheduled: Scheduled, seconds: Callable[[Kernel], float]) -> None:
+    def __init__(self, tape: Tape, scheduled: Scheduled, device: Device) -> None:
         self.scheduled = scheduled
         self.kernels = [each.kernel for each in tape.entries]
         self.entries = tape.recorded()
@@ -114,10 +118,13 @@ class Trace:
             for number, each in enumerate(tape.entries)
             for output in range(len(each.kernel.outputs))
         }
-        for stop, entries in _places(scheduled, maker, len(tape.entries), seconds):
+        for stop, entries in _places(scheduled, maker, len(tape.entries), device):
             part = Part(self.whole, self.steps[-1], stop, entries)
             lost = frozenset(scheduled.inputs).difference(part.contents.values())
             part.endangered = _endangered(tape, entries, lost, frozenset(part.contents.values()))
+            last = tape.entries[entries - 1]
+            part.known = last.output + len(last.kernel.outputs)
+            part.contents = {each: slot for each, slot in part.contents.items() if slot < part.known}
             self.parts.append(part)
             self.steps.append(stop)
         self.places = {each.entries: number for number, each in enumerate(self.parts)}
@@ -185,11 +192,11 @@ class Begun:
         """Let a tape be what is left to run of it."""
         tape.begun = None
         scheduled, stop = self.trace.scheduled, self.trace.steps[self.done]
-        contents = self.trace.parts[self.done - 1].contents
-        held = {slot: self.buffer(tape, each) for each, slot in contents.items()}
+        part = self.trace.parts[self.done - 1]
+        held = {slot: self.buffer(tape, each) for each, slot in part.contents.items()}
         done = {slot for slots in scheduled.filled[:stop] for slot in slots}
         reports = [slot for slot in tape.reporting() if slot not in done]
-        tape.remain(scheduled.inputs, held, failure, reports)
+        tape.remain([slot for slot in scheduled.inputs if slot < part.known], held, failure, reports)
 
 
 class Ahead:
@@ -240,13 +247,13 @@ class Ahead:
             return None
         return begun, part
 
-    def ran(self, tape: Tape, scheduled: Scheduled, seconds: Callable[[Kernel], float]) -> None:
+    def ran(self, tape: Tape, scheduled: Scheduled, device: Device) -> None:
         """Divide the plan of a tape that runs as a whole, the first time that it does."""
         self.trace = None
         known, scheduled.followed = scheduled.followed, True
         if known or tape.capture is not None:
             return
-        trace = Trace(tape, scheduled, seconds)
+        trace = Trace(tape, scheduled, device)
         if trace.parts:
             self.traces.pop(id(trace.kernels[0]), None)
             self.traces[id(trace.kernels[0])] = trace
@@ -303,17 +310,15 @@ def run_rest(engine: Engine, tape: Tape, structure: Structure) -> bool:
     return True
 
 
-def _places(
-    scheduled: Scheduled, maker: dict[int, int], count: int, seconds: Callable[[Kernel], float]
-) -> list[tuple[int, int]]:
+def _places(scheduled: Scheduled, maker: dict[int, int], count: int, device: Device) -> list[tuple[int, int]]:
     """Return where parts of a plan end: before which step, and how many of ``count`` kernels have to be recorded."""
     steps = scheduled.plan.steps
     needed = [max([maker[slot] + 1 for slot in slots], default=0) for slots in scheduled.filled]
     found: list[tuple[int, int]] = []
-    reach, waiting, least, number = 0, 0.0, FIRST, 0
+    reach, waiting, least, number = 0, 0.0, device.head_start, 0
     while number < len(steps):
         reach, step = max(reach, needed[number]), steps[number]
-        waiting += 0.0 if isinstance(step, Copy) else seconds(step.kernel)
+        waiting += 0.0 if isinstance(step, Copy) else device.seconds(step.kernel)
         number += 1
         if waiting < least:
             continue

@@ -380,7 +380,7 @@ class Engine:
         if whole and tape.failure is None and self.device.asynchronous:
             ahead = recorder.ahead
             if ahead.trace is not None or not scheduled.followed:
-                ahead.ran(tape, scheduled, self.device.seconds)
+                ahead.ran(tape, scheduled, self.device)
         externals = tape.buffers(scheduled.inputs)
         if scheduled.fresh:
             externals += self.device.allocate_all(scheduled.fresh)
