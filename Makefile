@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Tests start hundreds of processes, each of which would compile what it imports again.
 unexport PYTHONDONTWRITEBYTECODE
-SOURCES := $(wildcard packages/*/pyproject.toml) pyproject.toml uv.lock
+SOURCES := $(wildcard packages/*/pyproject.toml) pyproject.toml uv.lock packages/backend-wgpu/hatch_build.py $(wildcard packages/backend-wgpu/native/*)
 
 .PHONY: setup demo web test test-all check check-style check-types check-documentation docs benchmark wheels release clean
 
@@ -18,6 +18,7 @@ $(VENV)/.stamp-setup: $(VENV)/bin/uv $(SOURCES)
 	@echo "Installing the workspace"
 	@VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/uv sync --quiet --compile-bytecode --active --inexact --all-packages --group dev
 	@bash scripts/ensure_vulkan.sh $(BIN)/python
+	@$(BIN)/python packages/backend-wgpu/hatch_build.py || echo "The encoder is left out: what records encodes by itself"
 	@touch $@
 
 # PyTorch is the oracle of the tests and nothing else; pip finds the small CPU wheel.

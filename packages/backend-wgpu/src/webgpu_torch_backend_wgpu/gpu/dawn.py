@@ -20,6 +20,8 @@ from .. import config
 from ..disk_cache import DiskCache
 from .choosing import file_identity
 from .declarations import interface, opened
+from .encoder import WRITTEN, Commands, Encoder
+from .encoder import library as encoder_library
 from .header import HeaderGpu, Reports, adapter_of, limits_of
 from .interface import MATRIX_FEATURE, Adapter, Gpu, Limits, MatrixUnit, Runtime
 from .processes import runtime_directory
@@ -42,6 +44,8 @@ _COMPONENTS = {1: "f32", 2: "f16", 3: "u32", 4: "i32", 5: "u8", 6: "i8"}
 _SUBMITS_IN_FLIGHT, _ASK_EVERY = 64, 8
 #: seconds that a wait for a GPU asks again and again before it sleeps: to be woken takes tens of microseconds
 _POLLING = 0.002
+#: seconds of work that are handed over by themselves where another thread encodes them
+_HEAD_START = 1e-4
 
 _SMALL, _LARGE = "uint32_t", "uint64_t"
 _BEFORE = (
@@ -243,7 +247,9 @@ class DawnRuntime(Runtime):
         return made
 
     def version(self) -> str:
-        return self.path
+        return (
+            f"{self.path} (dispatches are encoded {'beside what records' if encoder_library() else 'by what records'})"
+        )
 
     def wait(self, future: Any, polling: float = 0.0) -> None:
         """Wait until a future is done; for so many seconds without sleeping."""
@@ -331,6 +337,9 @@ class DawnRuntime(Runtime):
         polling = 0.0 if adapter.kind == "cpu" else _POLLING
         gpu = DawnGpu(self, device, reports, limits_of(granted), frozenset(features), polling)
         gpu.lowers_clock, gpu.compiles_beside = adapter.kind == "discrete", threads
+        # What is checked is refused before the next is recorded.
+        if threads and not config.CHECKED.is_on() and (path := encoder_library()) is not None:
+            gpu.encoder = Encoder(gpu, self._instance, _ASK_EVERY, _SUBMITS_IN_FLIGHT // _ASK_EVERY, polling > 0, path)
         return gpu
 
 
@@ -352,6 +361,8 @@ class DawnGpu(HeaderGpu):
         self._in_flight: deque[tuple[int, Any]] = deque()
         self._done = reports.callback("void(int, WGPUStringView, void *, void *)", lambda *_: None)
         self._when_done = runtime.ffi.new("WGPUCallbackInfo *", {"mode": _WAIT_ONLY, "callback": self._done})
+        #: what encodes and submits on a thread of its own, if this installation has that
+        self.encoder: Encoder | None = None
 
     def _module(self, source: str, label: str, trusted: bool) -> Any:
         ffi = self.ffi
@@ -367,7 +378,46 @@ class DawnGpu(HeaderGpu):
     def _submitted(self) -> Any:
         return self.lib.wgpuQueueOnSubmittedWorkDone(self.queue, self._when_done[0])
 
+    def _recorded(self, commands: Sequence[int]) -> object:
+        encoder = self.encoder
+        return super()._recorded(commands) if encoder is None else encoder.prepare(commands, self._objects)
+
+    def _play(self, encoder: object, recorded: object) -> None:
+        if not isinstance(recorded, Commands) or self.encoder is None:
+            super()._play(encoder, recorded)
+        else:
+            self.encoder.play(encoder, recorded, self._pass_descriptor)
+
+    def submit(self, recording: int) -> None:
+        if self.encoder is None:
+            super().submit(recording)
+        elif not self.reports.pending():
+            self.encoder.run(self._objects[recording])
+            self.submits += 1
+
+    def write(self, buffer: int, offset: int, data: memoryview | bytes) -> None:
+        if self.encoder is not None and len(data) <= WRITTEN:
+            self.encoder.write(self._objects[buffer], offset, data)
+        else:
+            self._settle()
+            super().write(buffer, offset, data)
+
+    def destroy(self, handle: int) -> None:
+        if handle in self._buffers:
+            self._settle()
+        super().destroy(handle)
+
+    def close(self) -> None:
+        self._settle()
+        super().close()
+
+    def _settle(self) -> None:
+        """Wait until what was handed over is submitted: what follows is done by this thread."""
+        if self.encoder is not None:
+            self.encoder.wait()
+
     def _run(self, commands: Any) -> None:
+        self._settle()
         self.lib.wgpuQueueSubmit(self.queue, 1, commands)
         if self.submits % _ASK_EVERY == 0:
             self._in_flight.append((self.submits, self._submitted()))
@@ -375,24 +425,32 @@ class DawnGpu(HeaderGpu):
                 self._wait_for(self._in_flight.popleft()[1])
 
     def wait(self) -> None:
+        self._settle()
         self._wait_for(self._submitted())
-        self._collect_done(self.submits)
+        self._collect_done(self.submits, self._handed_over)
         self.reports.check()
 
-    def _collect_done(self, submits: int) -> None:
+    @property
+    def _handed_over(self) -> int:
+        return 0 if self.encoder is None else self.encoder.given
+
+    def _collect_done(self, submits: int, jobs: int) -> None:
         """Take back what tells that one of the first submits is done, all of which are: Dawn keeps it until somebody waits."""
+        if self.encoder is not None:
+            self.encoder.collect(jobs)
         while self._in_flight and self._in_flight[0][0] <= submits:
             self._wait_for(self._in_flight.popleft()[1])
 
     def _map(self, buffer: Any, nbytes: int, info: Any) -> Any:
         info.mode = _WAIT_ONLY
-        return self.submits, self.lib.wgpuBufferMapAsync(buffer, _MAP_READ, 0, nbytes, info[0])
+        future = self.lib.wgpuBufferMapAsync(buffer, _MAP_READ, 0, nbytes, info[0])
+        return self.submits, self._handed_over, future
 
     def _finish_map(self, asked: Any) -> None:
-        submits, future = asked
+        submits, jobs, future = asked
         self._wait_for(future)
         # The copy that filled the buffer was submitted last.
-        self._collect_done(submits - 1)
+        self._collect_done(submits - 1, jobs)
 
     def _nanoseconds(self) -> float:
         return 1.0

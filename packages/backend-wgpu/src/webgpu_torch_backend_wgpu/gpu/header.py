@@ -23,6 +23,7 @@ from .interface import (
     camel,
 )
 from .staging import Staging
+from .timer import Timer
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -47,9 +48,8 @@ _AWAKE = """
 _AWAKE_WORKGROUPS = 512
 
 _USAGES = {STORAGE: 0x80 | 0x4 | 0x8, UNIFORM: 0x40 | 0x8}
-_QUERY_RESOLVE_AND_COPY_SOURCE = 0x200 | 0x4
 _BINDINGS = {"uniform": 2, "storage": 3, "read-only-storage": 4}
-_COMPUTE_STAGE, _TIMESTAMPS = 4, 2
+_COMPUTE_STAGE = 4
 _WGSL_SOURCE = 2
 _ERROR_KINDS = {2: "validation", 3: "out-of-memory"}
 _ADAPTER_KINDS = {1: "discrete", 2: "integrated", 3: "cpu"}
@@ -91,6 +91,9 @@ class Reports:
         self._ffi = ffi
         self._local = threading.local()
         self._interrupt: BaseException | None = None
+        #: whether what is reported in this thread is of a thread that nobody asks for it, and that error
+        self.is_beside: Callable[[], bool] | None = None
+        self._beside: GpuError | None = None
         self.lost: str | None = None
         arguments = "WGPUStringView, void *, void *)"
         self.uncaptured = self.callback(f"void(WGPUDevice const *, WGPUErrorType, {arguments}", self._on_error)
@@ -112,7 +115,11 @@ class Reports:
     def _on_error(self, _device: Any, kind: int, message: Any, _first: Any, _second: Any) -> None:
         text = "\n".join(line.rstrip() for line in text_of(self._ffi, message).splitlines())
         named = "lost" if "is lost" in text or "device lost" in text.lower() else _ERROR_KINDS.get(kind, "internal")
-        self.put(GpuError(named, text))
+        error = GpuError(named, text)
+        if self.is_beside is not None and self.is_beside():
+            self._beside = self._beside or error
+        else:
+            self.put(error)
 
     def _on_loss(self, _device: Any, reason: int, message: Any, _first: Any, _second: Any) -> None:
         if reason != _DESTROYED_BY_US:
@@ -124,12 +131,14 @@ class Reports:
             self._local.error = error
 
     def pending(self) -> bool:
-        """Return whether this thread has an error to take."""
-        return getattr(self._local, "error", None) is not None
+        """Return whether there is an error for this thread to take."""
+        return self._beside is not None or getattr(self._local, "error", None) is not None
 
     def take(self) -> GpuError | None:
-        """Return and forget this thread's first error."""
+        """Return and forget this thread's first error, or that of a thread that takes none."""
         found = getattr(self._local, "error", None)
+        if self._beside is not None:
+            found, self._beside = found or self._beside, None
         if found is not None:
             self._local.error = None
         return found
@@ -337,6 +346,12 @@ class HeaderGpu(Gpu):
     # Work
 
     def record(self, commands: Sequence[int]) -> int:
+        handle = next(self._handles)
+        self._objects[handle] = self._recorded(commands)
+        return handle
+
+    def _recorded(self, commands: Sequence[int]) -> object:
+        """Return commands in the form that :meth:`_play` takes: copies, and lists of dispatches of one pass."""
         objects = self._objects
         parts: list[Any] = []
         last = 0
@@ -352,20 +367,17 @@ class HeaderGpu(Gpu):
             # A pipeline that is set already need not be set again.
             parts[-1].append((None if first == last else objects[first], objects[second], *numbers))
             last = first
-        handle = next(self._handles)
-        self._objects[handle] = parts
-        return handle
+        return parts
 
-    def _encode(self, parts: list[Any], timestamps: Any) -> Any:
-        """Return an encoder holding recorded commands."""
+    def _play(self, encoder: object, recorded: object) -> None:
+        """Encode recorded commands."""
+        assert isinstance(recorded, list)
         lib = self.lib
-        encoder = lib.wgpuDeviceCreateCommandEncoder(self.device, self._encoder_descriptor)
         set_pipeline = lib.wgpuComputePassEncoderSetPipeline
         set_group = lib.wgpuComputePassEncoderSetBindGroup
         run = lib.wgpuComputePassEncoderDispatchWorkgroups
         null = self.ffi.NULL
-        self._pass_descriptor.timestampWrites = timestamps
-        for part in parts:
+        for part in recorded:
             if isinstance(part, tuple):
                 lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, *part)
                 continue
@@ -377,9 +389,17 @@ class HeaderGpu(Gpu):
                 run(compute, x, y, z)
             lib.wgpuComputePassEncoderEnd(compute)
             lib.wgpuComputePassEncoderRelease(compute)
+
+    def _encode(self, recorded: object, copies: Sequence[tuple[object, int, object, int, int]] = ()) -> object:
+        """Return an encoder holding recorded commands, if any, and copies (source, where from, target, where to, bytes)."""
+        encoder = self.lib.wgpuDeviceCreateCommandEncoder(self.device, self._encoder_descriptor)
+        if recorded is not None:
+            self._play(encoder, recorded)
+        for each in copies:
+            self.lib.wgpuCommandEncoderCopyBufferToBuffer(encoder, *each)
         return encoder
 
-    def _send(self, encoder: Any, run: bool = True) -> None:
+    def _send(self, encoder: object, run: bool = True) -> None:
         """Finish an encoder and submit it. What the library refuses is dropped: submitting it can end the process."""
         lib, commands = self.lib, self._commands
         commands[0] = lib.wgpuCommandEncoderFinish(encoder, self.ffi.NULL)
@@ -391,10 +411,10 @@ class HeaderGpu(Gpu):
         lib.wgpuCommandEncoderRelease(encoder)
 
     def submit(self, recording: int) -> None:
-        self._send(self._encode(self._objects[recording], self.ffi.NULL))
+        self._send(self._encode(self._objects[recording]))
 
     def validate(self, recording: int) -> None:
-        self._send(self._encode(self._objects[recording], self.ffi.NULL), run=False)
+        self._send(self._encode(self._objects[recording]), run=False)
 
     def timed(self, recording: int) -> float:
         if self._timer is None:
@@ -438,7 +458,7 @@ class HeaderGpu(Gpu):
             return
         staging = self._stagings(nbytes)[0]
         try:
-            before = () if after is None else self._objects[after]
+            before = None if after is None else self._objects[after]
             staging.request([(self._objects[buffer], offset, len(into)) for buffer, offset, into in parts], before)
             staging.receive([into for _, _, into in parts])
         except BaseException:
@@ -471,28 +491,3 @@ class HeaderGpu(Gpu):
 
     def error(self) -> GpuError | None:
         return self.reports.take()
-
-
-class Timer:
-    """GPU time of one compute pass, by timestamp queries."""
-
-    def __init__(self, gpu: HeaderGpu) -> None:
-        ffi, lib = gpu.ffi, gpu.lib
-        self.gpu = gpu
-        descriptor = ffi.new("WGPUQuerySetDescriptor *", {"type": _TIMESTAMPS, "count": 2})
-        self._queries = ffi.gc(lib.wgpuDeviceCreateQuerySet(gpu.device, descriptor), lib.wgpuQuerySetRelease)
-        self._resolved = ffi.gc(gpu.native_buffer(256, _QUERY_RESOLVE_AND_COPY_SOURCE), lib.wgpuBufferRelease)
-        self._staging = Staging(gpu, 256)
-        self._writes = ffi.new("WGPUPassTimestampWrites *", {"querySet": self._queries, "endOfPassWriteIndex": 1})
-
-    def seconds(self, parts: list[Any]) -> float:
-        """Run one compute pass, wait for it and return how long it took."""
-        gpu = self.gpu
-        encoder = gpu._encode(parts, self._writes)
-        gpu.lib.wgpuCommandEncoderResolveQuerySet(encoder, self._queries, 0, 2, self._resolved, 0)
-        gpu._send(encoder)
-        result = bytearray(16)
-        self._staging.request([(self._resolved, 0, 16)])
-        self._staging.receive([memoryview(result)])
-        start, stop = memoryview(result).cast("Q")
-        return max(stop - start, 0) * gpu._nanoseconds() * 1e-9

@@ -187,6 +187,8 @@ class Gpu(ABC):
     lowers_clock: bool = False
     #: whether one thread may compile while others use it, by :meth:`pipeline_beside`
     compiles_beside: bool = False
+    #: seconds of work that are worth a submit by themselves: less where another thread encodes them
+    head_start: float = 2e-4
     #: True where there are no threads to wait for results, so that coroutines await :meth:`arrive`
     awaited: bool = False
 

@@ -35,15 +35,15 @@ class Staging:
         self._callback = gpu.reports.callback("void(WGPUMapAsyncStatus, WGPUStringView, void *, void *)", mapped)
         self._info = ffi.new("WGPUBufferMapCallbackInfo *", {"callback": self._callback})
 
-    def request(self, parts: Sequence[tuple[Any, int, int]], before: Sequence[object] = ()) -> None:
+    def request(self, parts: Sequence[tuple[Any, int, int]], before: object = None) -> None:
         """Start copying parts of buffers here, one after another: (buffer, offset, bytes); recorded commands run ``before``."""
         gpu, at = self.gpu, 0
-        copies: list[object] = [*before]
+        copies: list[tuple[object, int, object, int, int]] = []
         for source, offset, nbytes in parts:
             rounded = (nbytes + 3) & ~3
             copies.append((source, offset, self.native, at, rounded))
             at += rounded
-        gpu._send(gpu._encode(copies, gpu.ffi.NULL))
+        gpu._send(gpu._encode(before, copies))
         self.map(at)
 
     def map(self, nbytes: int) -> None:

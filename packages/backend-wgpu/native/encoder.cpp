@@ -1,0 +1,286 @@
+// Encodes and submits recorded commands on a thread of its own, by the functions of webgpu.h of a library that is callable from
+// several threads. The thread that records goes on meanwhile; what it hands over runs in the order of handing over.
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#if defined(_WIN32)
+#define EXPORTED __declspec(dllexport)
+#else
+#define EXPORTED __attribute__((visibility("default")))
+#endif
+
+namespace {
+
+// What webgpu.h declares, as far as it is called here; handles are pointers.
+struct StringView {
+    const char *data;
+    size_t length;
+};
+struct CallbackInfo {
+    void *next;
+    int mode;
+    void (*callback)(int status, StringView message, void *first, void *second);
+    void *first, *second;
+};
+struct Future {
+    uint64_t id;
+};
+struct FutureWaitInfo {
+    Future future;
+    uint32_t completed;
+};
+
+constexpr int kWaitOnly = 1;
+constexpr uint64_t kForever = UINT64_MAX;
+// How far the recording thread may be ahead, in jobs: bounds what waits in memory.
+constexpr uint64_t kMostWaiting = 256;
+
+void nothing(int, StringView, void *, void *) {}
+
+}  // namespace
+
+extern "C" {
+
+// The functions of the library, in this order, and its objects.
+struct Library {
+    void *(*create_encoder)(void *device, const void *descriptor);
+    void *(*begin_pass)(void *encoder, const void *descriptor);
+    void (*set_pipeline)(void *pass, void *pipeline);
+    void (*set_group)(void *pass, uint32_t index, void *group, size_t count, const uint32_t *offsets);
+    void (*dispatch)(void *pass, uint32_t x, uint32_t y, uint32_t z);
+    void (*end_pass)(void *pass);
+    void (*release_pass)(void *pass);
+    void (*copy)(void *encoder, void *source, uint64_t from, void *target, uint64_t to, uint64_t size);
+    void *(*finish)(void *encoder, const void *descriptor);
+    void (*release_encoder)(void *encoder);
+    void (*release_commands)(void *commands);
+    void (*submit)(void *queue, size_t count, void *const *commands);
+    void (*write)(void *queue, void *buffer, uint64_t offset, const void *data, size_t size);
+    Future (*on_done)(void *queue, CallbackInfo info);
+    int (*wait_any)(void *instance, size_t count, FutureWaitInfo *infos, uint64_t timeout);
+    void *instance, *device, *queue;
+};
+
+// A dispatch: a pipeline (null: the one before), a group and three numbers of workgroups.
+// A copy, where `copies`: source, target, and where each begins, and how many bytes.
+struct Command {
+    uint64_t copies;
+    void *first, *second;
+    uint64_t numbers[3];
+};
+
+}  // extern "C"
+
+namespace {
+
+struct Job {
+    std::vector<Command> commands;
+    // Bytes written to the first command's first buffer, instead of commands.
+    std::vector<uint8_t> bytes;
+    bool writes = false;
+};
+
+class Encoder {
+  public:
+    Encoder(const Library &library, uint64_t spinning, uint64_t asking, uint64_t in_flight)
+        : library_(library), spinning_(spinning), asking_(asking), most_in_flight_(in_flight), thread_([this] { work(); }) {}
+
+    ~Encoder() {
+        {
+            std::lock_guard<std::mutex> held(mutex_);
+            stopping_ = true;
+        }
+        wake_.notify_one();
+        thread_.join();
+    }
+
+    uint64_t give(Job &&job) {
+        const uint64_t before = given_.load();
+        if (before >= kMostWaiting) wait(before - kMostWaiting + 1);
+        uint64_t number;
+        bool asleep;
+        {
+            std::lock_guard<std::mutex> held(mutex_);
+            jobs_.push_back(std::move(job));
+            number = given_.load() + 1;
+            given_.store(number);
+            asleep = asleep_;
+        }
+        if (asleep) wake_.notify_one();
+        return number;
+    }
+
+    void wait(uint64_t number) {
+        const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(spinning_);
+        while (done_.load() < number) {
+            if (std::chrono::steady_clock::now() < until) continue;
+            std::unique_lock<std::mutex> held(mutex_);
+            // The other thread looks at this after it has counted a job as done.
+            ++waiting_;
+            finished_.wait(held, [&] { return done_.load() >= number; });
+            --waiting_;
+        }
+    }
+
+    uint64_t done() const { return done_.load(); }
+
+    // Take back what tells that work up to a job is done, all of which is: the library keeps it until somebody waits.
+    void collect(uint64_t number) {
+        std::lock_guard<std::mutex> held(futures_mutex_);
+        while (!futures_.empty() && futures_.front().first <= number) finish_oldest();
+    }
+
+    // Note that the library refused what this thread does, if this is the encoder's thread.
+    bool refuse() {
+        if (std::this_thread::get_id() != thread_.get_id()) return false;
+        refused_ = true;
+        return true;
+    }
+
+    // Encode commands; passes are of a description.
+    void play(void *encoder, const Command *commands, size_t count, const void *description) const {
+        void *pass = nullptr;
+        for (const Command *each = commands; each != commands + count; ++each) {
+            const uint64_t *numbers = each->numbers;
+            if (each->copies) {
+                end(pass);
+                library_.copy(encoder, each->first, numbers[0], each->second, numbers[1], numbers[2]);
+                continue;
+            }
+            if (pass == nullptr) pass = library_.begin_pass(encoder, description);
+            if (each->first != nullptr) library_.set_pipeline(pass, each->first);
+            library_.set_group(pass, 0, each->second, 0, nullptr);
+            library_.dispatch(pass, static_cast<uint32_t>(numbers[0]), static_cast<uint32_t>(numbers[1]),
+                              static_cast<uint32_t>(numbers[2]));
+        }
+        end(pass);
+    }
+
+  private:
+    void work() {
+        Job job;
+        while (take(job)) {
+            refused_ = false;
+            if (job.writes) {
+                const Command &place = job.commands.front();
+                library_.write(library_.queue, place.first, place.numbers[0], job.bytes.data(), job.bytes.size());
+            } else {
+                run(job.commands);
+            }
+            done_.store(done_.load(std::memory_order_relaxed) + 1);
+            if (waiting_.load()) {
+                std::lock_guard<std::mutex> held(mutex_);
+                finished_.notify_all();
+            }
+        }
+    }
+
+    bool take(Job &job) {
+        // To be woken takes tens of microseconds.
+        const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(spinning_);
+        while (spinning_ && given_.load() == taken_ && std::chrono::steady_clock::now() < until) {
+        }
+        std::unique_lock<std::mutex> held(mutex_);
+        asleep_ = true;
+        wake_.wait(held, [this] { return stopping_ || !jobs_.empty(); });
+        asleep_ = false;
+        if (jobs_.empty()) return false;
+        job = std::move(jobs_.front());
+        jobs_.pop_front();
+        ++taken_;
+        return true;
+    }
+
+    void run(const std::vector<Command> &commands) {
+        void *encoder = library_.create_encoder(library_.device, nullptr);
+        play(encoder, commands.data(), commands.size(), nullptr);
+        void *made = library_.finish(encoder, nullptr);
+        // Submitting what the library refused can end the process.
+        if (made != nullptr && !refused_) {
+            library_.submit(library_.queue, 1, &made);
+            if (++submits_ % asking_ == 0) keep_up();
+        }
+        if (made != nullptr) library_.release_commands(made);
+        library_.release_encoder(encoder);
+    }
+
+    void end(void *&pass) const {
+        if (pass == nullptr) return;
+        library_.end_pass(pass);
+        library_.release_pass(pass);
+        pass = nullptr;
+    }
+
+    // Wait where the GPU is too far behind.
+    void keep_up() {
+        const CallbackInfo info{nullptr, kWaitOnly, nothing, nullptr, nullptr};
+        std::lock_guard<std::mutex> held(futures_mutex_);
+        futures_.emplace_back(done_.load(std::memory_order_relaxed) + 1, library_.on_done(library_.queue, info));
+        while (futures_.size() > most_in_flight_) finish_oldest();
+    }
+
+    void finish_oldest() {
+        FutureWaitInfo info{futures_.front().second, 0};
+        library_.wait_any(library_.instance, 1, &info, kForever);
+        futures_.pop_front();
+    }
+
+    const Library library_;
+    const uint64_t spinning_, asking_, most_in_flight_;
+    std::mutex mutex_, futures_mutex_;
+    std::condition_variable wake_, finished_;
+    std::deque<Job> jobs_;
+    std::deque<std::pair<uint64_t, Future>> futures_;
+    std::atomic<uint64_t> given_{0}, done_{0};
+    std::atomic<int> waiting_{0};
+    uint64_t taken_ = 0, submits_ = 0;
+    bool asleep_ = false, stopping_ = false, refused_ = false;
+    // Last: it begins to work when it is made.
+    std::thread thread_;
+};
+
+}  // namespace
+
+extern "C" {
+
+EXPORTED void *encoder_new(const Library *library, uint64_t spinning, uint64_t asking, uint64_t in_flight) {
+    return new Encoder(*library, spinning, asking, in_flight);
+}
+
+EXPORTED void encoder_free(void *encoder) { delete static_cast<Encoder *>(encoder); }
+
+EXPORTED void encoder_play(void *encoder, void *into, const Command *commands, size_t count, const void *description) {
+    static_cast<Encoder *>(encoder)->play(into, commands, count, description);
+}
+
+EXPORTED uint64_t encoder_run(void *encoder, const Command *commands, size_t count) {
+    Job job;
+    job.commands.assign(commands, commands + count);
+    return static_cast<Encoder *>(encoder)->give(std::move(job));
+}
+
+EXPORTED uint64_t encoder_write(void *encoder, void *buffer, uint64_t offset, const uint8_t *data, size_t size) {
+    Job job;
+    job.commands.push_back(Command{0, buffer, nullptr, {offset, 0, 0}});
+    job.bytes.assign(data, data + size);
+    job.writes = true;
+    return static_cast<Encoder *>(encoder)->give(std::move(job));
+}
+
+EXPORTED void encoder_wait(void *encoder, uint64_t number) { static_cast<Encoder *>(encoder)->wait(number); }
+
+EXPORTED uint64_t encoder_done(void *encoder) { return static_cast<Encoder *>(encoder)->done(); }
+
+EXPORTED void encoder_collect(void *encoder, uint64_t number) { static_cast<Encoder *>(encoder)->collect(number); }
+
+EXPORTED int encoder_refuse(void *encoder) { return static_cast<Encoder *>(encoder)->refuse(); }
+
+}  // extern "C"

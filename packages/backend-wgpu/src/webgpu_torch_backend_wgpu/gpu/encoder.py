@@ -1,0 +1,158 @@
+"""Recorded commands that run on a thread of their own, by a small library (native/encoder.cpp) that some wheels bring.
+
+Encoding a dispatch and handing it to the driver takes several microseconds, about as long as recording an operation does: with the
+library both are done at once. Without it the thread that records does both.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .declarations import interface, opened
+from .interface import DISPATCH, WORDS
+
+if TYPE_CHECKING:
+    from .header import HeaderGpu, Reports
+
+_NAME = "libencoder.dylib" if sys.platform == "darwin" else "libencoder.so"
+#: the functions of webgpu.h that it calls, in the order of its ``Library``
+_CALLED = (
+    "DeviceCreateCommandEncoder", "CommandEncoderBeginComputePass", "ComputePassEncoderSetPipeline",
+    "ComputePassEncoderSetBindGroup", "ComputePassEncoderDispatchWorkgroups", "ComputePassEncoderEnd",
+    "ComputePassEncoderRelease", "CommandEncoderCopyBufferToBuffer", "CommandEncoderFinish", "CommandEncoderRelease",
+    "CommandBufferRelease", "QueueSubmit", "QueueWriteBuffer", "QueueOnSubmittedWorkDone", "InstanceWaitAny",
+)  # fmt: skip
+_DECLARATIONS = """
+typedef struct { uint64_t copies; uintptr_t first, second; uint64_t numbers[3]; } Command;
+void *encoder_new(uintptr_t const *library, uint64_t spinning, uint64_t asking, uint64_t in_flight);
+void encoder_free(void *);
+void encoder_play(void *, uintptr_t encoder, Command const *, size_t, uintptr_t description);
+uint64_t encoder_run(void *, Command const *, size_t);
+uint64_t encoder_write(void *, uintptr_t buffer, uint64_t offset, uint8_t const *, size_t);
+void encoder_wait(void *, uint64_t);
+uint64_t encoder_done(void *);
+void encoder_collect(void *, uint64_t);
+int encoder_refuse(void *);
+"""
+#: nanoseconds that a thread looks for what it waits for before it sleeps, where there are processors to spare
+_SPINNING = 100_000 if (os.cpu_count() or 1) >= 8 else 0
+#: bytes up to which what is written is copied, instead of waiting for what was handed over before
+WRITTEN = 1 << 16
+
+
+def library() -> Path | None:
+    """Return the file of the encoder's library; None where this installation has none."""
+    found = Path(__file__).parent / _NAME
+    return found if found.is_file() else None
+
+
+class Commands:
+    """Recorded commands as the encoder's thread takes them, and the objects that they use."""
+
+    __slots__ = ("count", "data", "objects")
+
+    def __init__(self, data: object, count: int, objects: list[object]) -> None:
+        self.data = data
+        self.count = count
+        self.objects = objects
+
+
+class Encoder:
+    """A thread that encodes and submits.
+
+    Args:
+        gpu: the device, whose library must be callable from several threads.
+        instance: the library's object that is asked what is done.
+        asking: after how many submits each that is asked for.
+        in_flight: how many answers may be open.
+        spins: whether threads look for work for a while before they sleep.
+        path: the encoder's library.
+    """
+
+    def __init__(self, gpu: HeaderGpu, instance: object, asking: int, in_flight: int, spins: bool, path: Path) -> None:
+        own: Any = interface(_DECLARATIONS)
+        self._ffi, self._of = own, gpu.ffi
+        self._lib: Any = opened(own, str(path))
+        functions = [gpu.ffi.addressof(gpu.lib, f"wgpu{each}") for each in _CALLED]
+        called = *functions, instance, gpu.device, gpu.queue
+        table = own.new("uintptr_t[]", [self._address(each) for each in called])
+        self._thread = self._lib.encoder_new(table, _SPINNING * spins, asking, in_flight)
+        gpu.reports.is_beside = self._refuses
+        # Before the device goes; not at the interpreter's end, when nobody may give the thread what it waits for.
+        weakref.finalize(gpu, _free, self._lib, self._thread, os.getpid(), gpu.reports).atexit = False
+        #: the last job that was handed over
+        self.given = 0
+        # What jobs use that may not be done: the oldest first.
+        self._used: deque[tuple[int, Commands]] = deque()
+
+    def _address(self, pointer: object) -> int:
+        return int(self._of.cast("uintptr_t", pointer))
+
+    def prepare(self, words: Sequence[int], objects: Mapping[int, object]) -> Commands:
+        """Return commands in the form that :meth:`run` takes."""
+        count, last = len(words) // WORDS, 0
+        data, used = self._ffi.new("Command[]", count), []
+        for number in range(count):
+            kind, first, second, *numbers = words[number * WORDS : (number + 1) * WORDS]
+            command = data[number]
+            if kind == DISPATCH:
+                # A pipeline that is set already need not be set again.
+                pair = objects[first], objects[second]
+                command.first = 0 if first == last else self._address(pair[0])
+                last = first
+            else:
+                # Source, where it begins, target, where that begins, bytes.
+                target, offset, nbytes = numbers
+                pair = objects[first], objects[target]
+                command.copies, command.first = 1, self._address(pair[0])
+                numbers, last = [second, offset, nbytes], 0
+            command.second, command.numbers = self._address(pair[1]), numbers
+            used += pair
+        return Commands(data, count, used)
+
+    def run(self, commands: Commands) -> None:
+        """Hand over commands to be encoded and submitted."""
+        self.given = self._lib.encoder_run(self._thread, commands.data, commands.count)
+        used = self._used
+        used.append((self.given, commands))
+        if len(used) > 16:
+            done = self._lib.encoder_done(self._thread)
+            while used and used[0][0] <= done:
+                used.popleft()
+
+    def play(self, encoder: object, commands: Commands, description: object) -> None:
+        """Encode commands in this thread; passes are of a description."""
+        into, passes = self._address(encoder), self._address(description)
+        self._lib.encoder_play(self._thread, into, commands.data, commands.count, passes)
+
+    def write(self, buffer: object, offset: int, data: memoryview | bytes) -> None:
+        """Hand over bytes, at most :data:`WRITTEN`, to be written to a buffer that lives until then."""
+        source = self._ffi.from_buffer("uint8_t[]", data)
+        self.given = self._lib.encoder_write(self._thread, self._address(buffer), offset, source, len(source))
+
+    def wait(self) -> None:
+        """Wait until all that was handed over is submitted."""
+        if self._used or self.given != self._lib.encoder_done(self._thread):
+            self._lib.encoder_wait(self._thread, self.given)
+            self._used.clear()
+
+    def collect(self, job: int) -> None:
+        """Take back what tells that the work up to a job is done, which it is."""
+        self._lib.encoder_collect(self._thread, job)
+
+    def _refuses(self) -> bool:
+        """Note that the library refused what this thread does, if it is the encoder's; return whether it is."""
+        return bool(self._lib.encoder_refuse(self._thread))
+
+
+def _free(lib: Any, thread: object, process: int, reports: Reports) -> None:
+    """End a thread when it has done all that was handed over; in a process that was forked since, there is none."""
+    reports.is_beside = None
+    if os.getpid() == process:
+        lib.encoder_free(thread)
