@@ -9,7 +9,14 @@ import pytest
 import torch
 import webgpu_torch_core as core
 import webgpu_torch_nn.functional as functional
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from webgpu_torch_backend_cpu import compiler, gathers
+from webgpu_torch_backend_cpu.device import CpuDevice
+from webgpu_torch_core.ir.dtypes import float32, float64
+from webgpu_torch_core.ir.layouts import contiguous_layout, layout
+from webgpu_torch_core.operations.spatial.grid_sampling import _gathering_kernel
+from webgpu_torch_testing import assert_close, run_kernel
 
 
 def sampled(shape, sizes, options, spoil=lambda image, grid: None):
@@ -52,7 +59,9 @@ def test_what_is_not_read_does_not_matter(monkeypatch):
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-4)
 
 
-def test_one_step_in_the_printed_kernel():
+def test_one_step_in_the_printed_kernel(monkeypatch, tmp_path):
+    # What another process printed is not printed again.
+    monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
     found = []
 
     class Watched(compiler.PointwiseWriter):
@@ -91,3 +100,46 @@ def test_rows_that_lie_together_and_far_apart():
             actual = gathers.gathered_rows(source, (1,), 3, base, *places, *weights, out=out)
             np.testing.assert_allclose(actual, expected, rtol=1e-5)
         assert actual is into
+
+
+@given(
+    st.integers(8, 37), st.integers(1, 3), st.integers(1, 40), st.sampled_from([512, 515, 700]), st.integers(1, 4),
+    st.integers(-60, 60), st.booleans(), st.sampled_from([float32, float64]), st.integers(0, 1000),
+)  # fmt: skip
+@settings(max_examples=40)
+def test_machine_code_adds_up_the_same_rows(channels, batch, size, count, taps, beyond, apart, kind, seed):
+    """Of few and many places and channels, where rows are read beyond the places of a channel and where they are not."""
+    pytest.importorskip("llvmlite")
+    generator = np.random.default_rng(seed)
+    # How far apart channels lie, and elements behind the last one's places.
+    stride, extent = size + 3 * apart, max(size + beyond, 1)
+    offset = 5 * apart
+    source = layout((batch, channels, size), (channels * stride, stride, 1), offset)
+    numel = offset + (batch * channels - 1) * stride + max(extent, stride)
+    places = contiguous_layout((batch, taps, count))
+    parts = ((places, places.numel, places, places.numel),) * (2 if taps < 3 else 1)
+    kernel = _gathering_kernel(source, numel, kind, parts, kind)
+    drawn = [
+        generator.integers(-20 if number else 0, -(-extent // len(parts)), places.numel).tolist()
+        for number in range(len(parts))
+    ]
+    weights = [generator.random(places.numel).tolist() for _ in parts]
+    inputs = [generator.random(numel).tolist(), *(each for pair in zip(drawn, weights, strict=True) for each in pair)]
+    results = []
+    for mode in ("0", "wait"):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("WEBGPU_TORCH_CPU_JIT", mode)
+            results.append(run_kernel(CpuDevice(), kernel, inputs)[0])
+    assert_close(results[1], results[0], kind)
+
+
+def test_images_become_machine_code(monkeypatch):
+    gathering = pytest.importorskip("webgpu_torch_backend_cpu.jit.gathering")
+    written = []
+    write = gathering._Gathering.write
+    monkeypatch.setattr(gathering._Gathering, "write", lambda self: written.append(self) or write(self))
+    monkeypatch.setenv("WEBGPU_TORCH_CPU_JIT", "wait")
+    for channels in (9, 24):
+        options = {"align_corners": False}
+        torch.testing.assert_close(*sampled((2, channels, 17, 13), (29, 31), options), rtol=1e-4, atol=1e-4)
+    assert len(written) == 2

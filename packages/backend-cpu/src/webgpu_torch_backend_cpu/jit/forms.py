@@ -15,6 +15,7 @@ from .. import boxes
 from .contractions import contraction
 from .function import Function
 from .functions import lowered
+from .gathering import gathered
 from .loops import TILE, Piece, State, finished, in_order, lowered_stores, nest, position_type, put, store, unit_strides
 from .ordered import scan, scatter
 from .steps import Unsupported
@@ -53,7 +54,9 @@ def _pointwise(kernel: Pointwise) -> list[Piece]:
         for each in cut:
             alike[each.shape] = (*alike.get(each.shape, ()), *each.stores)
         cut = [boxes.Piece(*each) for each in alike.items()]
-    return [_box(kernel, each.shape, lowered_stores(each.stores)) for each in cut]
+    return [
+        gathered(kernel, each.shape, each.stores) or _box(kernel, each.shape, lowered_stores(each.stores)) for each in cut
+    ]
 
 
 def _box(kernel: Pointwise, shape: Shape, stores: tuple[Store, ...]) -> Piece:
