@@ -106,7 +106,7 @@ def test_rows_that_lie_together_and_far_apart():
     st.integers(8, 37), st.integers(1, 3), st.integers(1, 40), st.sampled_from([512, 515, 700]), st.integers(1, 4),
     st.integers(-60, 60), st.booleans(), st.sampled_from([float32, float64]), st.integers(0, 1000),
 )  # fmt: skip
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 def test_machine_code_adds_up_the_same_rows(channels, batch, size, count, taps, beyond, apart, kind, seed):
     """Of few and many places and channels, where rows are read beyond the places of a channel and where they are not."""
     pytest.importorskip("llvmlite")

@@ -55,7 +55,8 @@ def _pointwise(kernel: Pointwise) -> list[Piece]:
             alike[each.shape] = (*alike.get(each.shape, ()), *each.stores)
         cut = [boxes.Piece(*each) for each in alike.items()]
     return [
-        gathered(kernel, each.shape, each.stores) or _box(kernel, each.shape, lowered_stores(each.stores)) for each in cut
+        gathered(kernel, each.shape, each.stores) or _box(kernel, each.shape, lowered_stores(each.stores))
+        for each in cut
     ]
 
 
