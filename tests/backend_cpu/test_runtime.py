@@ -165,3 +165,32 @@ def test_drawn_rows(order: list[int], computed: int, seed: int, where: str, into
         patch.setattr(runtime, "MANY", many)
         found = runtime.rows(source, first, row, 4, out=out)
     assert np.array_equal(found, data[place]) and (out is None or found is out)
+
+
+@pytest.mark.parametrize("kind", ["float32", "int64", "bool"])
+@pytest.mark.parametrize("how", [np.add, np.maximum, np.minimum])
+def test_lines_side_by_side_come_to_what_each_comes_to(how, kind):
+    drawn = np.random.default_rng(0).normal(size=(40, 3, runtime.LINES)).astype(kind)
+    if kind == "float32":
+        drawn[drawn > 2] = np.nan
+    lines = drawn.transpose(1, 2, 0)
+    assert runtime._side_by_side(lines) and not runtime._side_by_side(np.ascontiguousarray(lines))
+    wide = np.dtype("float64" if kind == "float32" else kind).type
+    together = runtime.accumulated(how, lines, wide)
+    np.testing.assert_array_equal(together, runtime.accumulated(how, np.ascontiguousarray(lines), wide))
+    flags = drawn > 0
+    flags[0] = True
+    flags = flags.transpose(1, 2, 0)
+    np.testing.assert_array_equal(runtime.latest(flags), runtime.latest(np.ascontiguousarray(flags)))
+
+
+def test_few_long_rows_are_those_of_many():
+    data = np.random.default_rng(0).random(9000)
+    source = np.lib.stride_tricks.as_strided(data, (8000, 600), (8, 8))
+    first = np.array([[7], [0], [3000], [7]], np.int32)
+    expected = np.stack([data[start : start + 600] for start in first[:, 0]])
+    assert first.size <= runtime.FEW_ROWS and expected.size <= runtime.FEW_ELEMENTS
+    into = np.empty_like(expected)
+    np.testing.assert_array_equal(runtime.rows(source, first, (1,), 2), expected)
+    runtime.rows(source, first, (1,), 2, out=into)
+    np.testing.assert_array_equal(into, expected)

@@ -16,6 +16,8 @@ _FUNCTIONS = {
     "sum": "add", "product": "multiply", "maximum": "maximum", "minimum": "minimum", "any": "logical_or", "all": "logical_and",
     "xor": "bitwise_xor",
 }  # fmt: skip
+#: times as many lines as a block has where they take each step together
+LINES_TOGETHER = 8
 _ACCUMULATIONS = {**_FUNCTIONS, "running_maximum": "maximum", "running_minimum": "minimum"}
 
 
@@ -24,7 +26,10 @@ class ScanWriter(Writer):
 
     def write(self) -> None:
         kernel, shape = self.kernel, self.kernel.shape
-        block, indent = self.loop(shape, (0,) if len(shape) > 1 else ())
+        # Lines whose elements are neighbours of other lines' take each step together: many at a time.
+        together = len(shape) > 1 and kernel.strides[-1] != 1
+        limit = BLOCK_ELEMENTS * (LINES_TOGETHER if together else 1)
+        block, indent = self.loop(shape, (0,) if len(shape) > 1 else (), limit)
         printer = self.printer(shape, block)
         value = printer.value(boxes.simplify(kernel.value, shape))
         self.flush(printer, indent)
@@ -39,9 +44,7 @@ class ScanWriter(Writer):
                 self._store(index, f"found[{index}]{flip}", block, indent)
             return
         wide = "n.float64" if kind == "float32" and name in ("sum", "product") else f"n.{kind}"
-        # Converted before, not number by number.
-        values = f"x.astype({wide}, copy=False)"
-        self.body.append(f"{indent}y = n.{_ACCUMULATIONS[name]}.accumulate({values}, axis=-1, dtype={wide})")
+        self.body.append(f"{indent}y = r.accumulated(n.{_ACCUMULATIONS[name]}, x, {wide})")
         self._store(0, f"y{flip}", block, indent)
         if len(kernel.outputs) > 1:
             length = shape[-1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,10 @@ Array = Any
 
 #: how many times the elements that are read a copy of what lies between them may be
 SPREAD = 4
+#: rows up to which, and elements up to which, NumPy finds each row by itself sooner than all are numbered
+FEW_ROWS, FEW_ELEMENTS = 256, 1 << 16
+#: lines from which on they take a step at a time together
+LINES = 64
 
 
 def rows(source: Array, first: Array, row: tuple[int, ...], count: int, out: Array | None = None) -> Array:
@@ -34,8 +39,8 @@ def rows(source: Array, first: Array, row: tuple[int, ...], count: int, out: Arr
     first = np.asarray(first)
     starts = first.reshape([first.shape[axis] for axis in axes]) if first.ndim else first.reshape((1,) * len(axes))
     found = target = None
-    if starts.size * math.prod(source.shape[1:]) >= MANY:
-        lies = source.strides[-1] == source.itemsize
+    elements, lies = starts.size * math.prod(source.shape[1:]), source.strides[-1] == source.itemsize
+    if elements >= MANY and not (lies and starts.size <= FEW_ROWS and elements <= FEW_ELEMENTS):
         # There are no other axes where it is a single row.
         before = min(sum(axis < min(axes, default=0) for axis in row), len(row) - 1) if lies else len(row)
         order = (*row[:before], *axes, *row[before:])
@@ -402,9 +407,31 @@ def scan_with(how: Combination, values: Array, reverse: bool) -> tuple[Array, ..
     return how.results(*state)
 
 
+def accumulated(how: np.ufunc, values: Array, kind: type[np.generic]) -> Array:
+    """Return what the elements of a type up to each along the last axis come to."""
+    if not _side_by_side(values):
+        return how.accumulate(values.astype(kind, copy=False), axis=-1, dtype=kind)
+    # NumPy goes along one line after another, whose elements lie far apart: all lines take a step at once.
+    columns = np.empty((values.shape[-1], *values.shape[:-1]), kind)
+    columns[...] = np.moveaxis(values, -1, 0)
+    rows = list(columns)
+    for before, here in pairwise(rows):
+        how(before, here, out=here)
+    return np.moveaxis(columns, 0, -1)
+
+
+def _side_by_side(values: Array) -> bool:
+    """Return whether neighbours in memory belong to different lines along the last axis, of which there are many."""
+    lines = values.shape[:-1]
+    apart = [abs(stride) for stride, size in zip(values.strides, lines, strict=False) if size > 1]
+    return math.prod(lines) >= LINES and min(apart, default=0) < abs(values.strides[-1])
+
+
 def latest(flags: Array) -> Array:
     """Return for each place along the last axis the last one up to it that has a flag; the first ones have."""
     length = flags.shape[-1]
+    if _side_by_side(flags):
+        return accumulated(np.maximum, flags * np.arange(length), np.intp)
     places = np.flatnonzero(flags)
     counts = np.diff(places, append=flags.size)
     return np.repeat(places % length, counts).reshape(flags.shape)

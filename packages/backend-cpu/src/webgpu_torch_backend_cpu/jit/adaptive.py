@@ -63,8 +63,8 @@ class Native:
         self.shared = kernel.elements() * steps >= SHARED_WORK
 
     def __call__(self, operands: Arrays, outputs: Arrays, parameters: Sequence[Number]) -> None:
-        arrays = self.pointers(*map(id, operands), *map(id, outputs))
-        values = self.pack(*map(_word, parameters, self.kinds))
+        arrays = self.pointers(*map(id, (*operands, *outputs)))
+        values = self.pack(*map(_word, parameters, self.kinds)) if self.kinds else b""
         threads = get_num_threads() if self.shared else 1
         for function, size, numbers in self.parts:
             if threads > 1 and size > 1:

@@ -37,8 +37,6 @@ def _operator(name: str, original: Any) -> Any:
 
     def operator(self: Tensor, *others: Any) -> Any:
         if not overrides._active:
-            if record is not None and (others[0].__class__ in PLAIN or others[0].__class__ in _NUMBERS):
-                return record((self, *others))
             result = original(self, *others)
             if result is not NotImplemented or not notice(others, {}):
                 return result
@@ -50,7 +48,12 @@ def _operator(name: str, original: Any) -> Any:
             # The other operand's class may know what to do.
             return NotImplemented
 
-    return wraps(original)(operator)
+    def direct(self: Tensor, other: Any, *more: Any) -> Any:
+        if overrides._active or more or (other.__class__ not in PLAIN and other.__class__ not in _NUMBERS):
+            return operator(self, other, *more)
+        return record((self, other))  # type: ignore[misc]
+
+    return wraps(original)(operator if record is None else direct)
 
 
 def _methods() -> dict[str, Any]:
