@@ -48,7 +48,7 @@ def _operator(name: str, original: Any) -> Any:
             # The other operand's class may know what to do.
             return NotImplemented
 
-    def direct(self: Tensor, other: Any, *more: Any) -> Any:
+    def direct(self: Tensor, other: object, *more: object) -> object:
         if overrides._active or more or (other.__class__ not in PLAIN and other.__class__ not in _NUMBERS):
             return operator(self, other, *more)
         return record((self, other))  # type: ignore[misc]
