@@ -190,3 +190,18 @@ def test_states_of_random_streams() -> None:
 def test_sizes_given_to_typed_tensors() -> None:
     for module in (reference, ours):
         assert tuple(module.FloatTensor(module.Size([2, 3])).shape) == (2, 3)
+
+
+def test_memory_of_accelerators() -> None:
+    """What is in use, and at most was, by the names that PyTorch's statistics have."""
+    kept = ours.ones(1000, device="webgpu")
+    kept.sum().item()
+    for module in (ours.accelerator, ours.webgpu):
+        found = module.memory_stats()
+        assert found["allocated_bytes.all.current"] == module.memory_allocated() >= 4000
+        assert found["allocated_bytes.all.peak"] == module.max_memory_allocated()
+        assert found["reserved_bytes.all.current"] == module.memory_reserved()
+        assert found["reserved_bytes.all.peak"] == module.max_memory_reserved()
+    with pytest.raises(RuntimeError, match="memory_stats"):
+        ours.accelerator.get_memory_info()
+    ours.accelerator.empty_host_cache()

@@ -68,3 +68,35 @@ def test_evaluations_of_line_searches_are_limited(most: int | None) -> None:
     (wanted, expected), (found, calls) = path(torch), path(ours)
     assert calls == expected
     torch.testing.assert_close(torch.tensor(found), torch.tensor(wanted), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad")
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+@pytest.mark.parametrize(("most", "steps"), [(1, 1), (1, 3), (2, 1), (5, 2)])
+def test_what_lbfgs_keeps(most: int, steps: int, search: str | None) -> None:
+    def kept(library: Any) -> list[tuple[str, Any]]:
+        weight = library.tensor([1.0, -2.0, 0.5], requires_grad=True)
+        optimizer = library.optim.LBFGS([weight], lr=0.3, max_iter=most, line_search_fn=search, history_size=3)
+
+        def closure() -> Any:
+            optimizer.zero_grad()
+            loss = ((weight - library.tensor([0.3, 0.1, 0.2])) ** 4).sum() + (weight**2).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(steps):
+            optimizer.step(closure)
+        return list(optimizer.state_dict()["state"][0].items())
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(each) for each in value]
+        return torch.tensor(value.tolist()) if hasattr(value, "tolist") else value
+
+    wanted, found = kept(torch), kept(ours)
+    assert [(name, type(each).__name__) for name, each in found] == [
+        (name, type(each).__name__) for name, each in wanted
+    ]
+    for (_, expected), (_, each) in zip(wanted, found, strict=True):
+        for one, other in zip(plain([each]), plain([expected]), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)

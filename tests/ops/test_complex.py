@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import numpy
 import pytest
 import torch
 import webgpu_torch_core as core
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ops_oracle import to_ours, to_torch
 
 torch.manual_seed(0)
@@ -409,3 +412,30 @@ def test_strides_of_parts() -> None:
     for sizes in itertools.product(range(3), repeat=2):
         for strides in itertools.product(range(5), repeat=2):
             assert viewed(core, sizes, strides) == viewed(torch, sizes, strides), (sizes, strides)
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(["linspace", "logspace"]),
+    st.lists(st.sampled_from([0, 2, 1j, 1 + 2j, -0.5]), min_size=2, max_size=2),
+    st.integers(0, 6),
+    st.sampled_from([None, "complex64", "complex128", "float32", "int64"]),
+    st.sampled_from([10.0, 2.0, 0.5, -2.0, 1.0]),
+)
+def test_numbers_between_complex_ends(name: str, ends: list[complex], steps: int, kind: str | None, base: float) -> None:
+    def run(t: Any) -> Any:
+        options = {} if kind is None else {"dtype": getattr(t, kind)}
+        options |= {"base": base} if name == "logspace" else {}
+        return getattr(t, name)(*ends, steps, **options)
+
+    if not any(isinstance(each, complex) for each in ends) and not (kind or "").startswith("complex"):
+        return
+    try:
+        wanted = run(torch)
+    except RuntimeError as error:
+        with pytest.raises(RuntimeError, match=re.escape(str(error))):
+            run(core)
+        return
+    found = run(core)
+    assert str(found.dtype) == str(wanted.dtype)
+    torch.testing.assert_close(torch.tensor(found.tolist(), dtype=wanted.dtype), wanted, rtol=1e-5, atol=1e-5)

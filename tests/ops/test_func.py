@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -94,3 +95,33 @@ def test_nothing_is_left_behind() -> None:
     seen: list[str] = []
     facade.vmap(lambda a: seen.append(repr(a)) or a)(x(facade, 2))
     assert seen[0].startswith("BatchedTensor(lvl=1, bdim=0, value=")
+
+
+MAPS: dict[str, Callable[[Any, Any], Any]] = {
+    "element-wise": lambda t, v: v.sin(),
+    "sums": lambda t, v: (v**3).sum(0),
+    "a sum": lambda t, v: (v**3).sum(),
+    "products": lambda t, v: v @ t.ones(2, 4),
+    "several": lambda t, v: (v.sin(), (v * v).sum()),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("shape", [(3, 2), (1, 2), (0, 2)])
+@pytest.mark.parametrize("name", MAPS)
+def test_how_jacobians_lie(name: str, shape: tuple[int, ...]) -> None:
+    def run(t: Any) -> list[Any]:
+        def function(v: Any) -> Any:
+            return MAPS[name](t, v)
+
+        given = t.arange(float(torch.Size(shape).numel())).reshape(shape)
+        found = [t.func.jacfwd(function)(given)]
+        if given.numel():
+            found.append(t.autograd.functional.jacobian(function, given, vectorize=True, strategy="forward-mode"))
+        if name in ("sums", "a sum"):
+            found.append(t.func.hessian(function)(given))
+        return [part for each in found for part in (each if isinstance(each, tuple) else (each,))]
+
+    for found, wanted in zip(run(facade), run(torch), strict=True):
+        assert (tuple(found.shape), found.stride()) == (tuple(wanted.shape), wanted.stride())
+        torch.testing.assert_close(torch.tensor(found.tolist()).reshape(wanted.shape), wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -272,3 +273,16 @@ def test_powers_of_zero(values: list[complex], count: int | None) -> None:
     found = core.vander(core.tensor(values), count)
     assert str(found.dtype) == str(wanted.dtype)
     torch.testing.assert_close(to_torch(found), wanted)
+
+
+@pytest.mark.parametrize("order", [None, 2, "fro"])
+@pytest.mark.parametrize("dims", [(), (0,), (0, 1), (0, 1, 2)])
+def test_dimensions_of_norms(dims: tuple[int, ...], order: object) -> None:
+    given = square(2)
+    try:
+        wanted = torch.linalg.norm(given, order, dims)
+    except RuntimeError as error:
+        with pytest.raises(RuntimeError, match=re.escape(str(error))):
+            core.linalg.norm(to_ours(given, "cpu"), order, dims)
+        return
+    torch.testing.assert_close(to_torch(core.linalg.norm(to_ours(given, "cpu"), order, dims)), wanted)

@@ -33,6 +33,37 @@ WRITES: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "nan_to_num": lambda t, x, y, z: t.nan_to_num(y, out=x) if y.shape == x.shape else None,
     "cumsum": lambda t, x, y, z: t.cumsum(y, 0, out=x) if y.shape == x.shape else None,
     "cumprod": lambda t, x, y, z: t.cumprod(y, 1, out=x) if y.shape == x.shape else None,
+    "heaviside": lambda t, x, y, z: t.heaviside(y, y, out=x) if y.shape == x.shape else None,
+    "frexp": lambda t, x, y, z: t.frexp(y, out=(x, t.empty(0, dtype=t.int32))) if y.shape == x.shape else None,
+    "ldexp": lambda t, x, y, z: t.ldexp(y, t.ones(2, 3), out=x) if y.shape == x.shape else None,
+    "polygamma": lambda t, x, y, z: t.polygamma(1, y, out=x) if y.shape == x.shape else None,
+    "hermite": lambda t, x, y, z: t.special.hermite_polynomial_h(y, 2, out=x) if y.shape == x.shape else None,
+    "logit": lambda t, x, y, z: t.logit(y, 0.1, out=x) if y.shape == x.shape else None,
+    "decimals": lambda t, x, y, z: t.round(y, decimals=1, out=x) if y.shape == x.shape else None,
+    "angle": lambda t, x, y, z: t.angle(y, out=x) if y.shape == x.shape else None,
+    "gelu": lambda t, x, y, z: t.nn.functional.gelu(y, out=x) if y.shape == x.shape else None,
+    "softplus": lambda t, x, y, z: t.nn.functional.softplus(y, out=x) if y.shape == x.shape else None,
+    "normalize": lambda t, x, y, z: t.nn.functional.normalize(y, out=x) if y.shape == x.shape else None,
+    "renorm": lambda t, x, y, z: t.renorm(y, 2, 0, 1, out=x) if y.shape == x.shape else None,
+    "addmm": lambda t, x, y, z: t.addmm(y, t.ones(2, 1), t.ones(1, 3), out=x) if y.shape == x.shape else None,
+    "addr": lambda t, x, y, z: t.addr(y, t.ones(2), t.ones(3), out=x) if y.shape == x.shape else None,
+    "scatter_add": lambda t, x, y, z: (
+        t.scatter_add(y, 0, t.zeros(2, 3, dtype=t.int64), t.ones(2, 3), out=x) if y.shape == x.shape else None
+    ),
+    "scatter of it": lambda t, x, y, z: (
+        t.scatter(t.ones(2, 3), 0, t.zeros(1, 3, dtype=t.int64), y, out=x) if y.shape == x.shape else None
+    ),
+    "index_add": lambda t, x, y, z: (
+        t.index_add(y, 0, t.tensor([1, 0]), t.ones(2, 3), out=x) if y.shape == x.shape else None
+    ),
+    "index_reduce": lambda t, x, y, z: (
+        t.index_reduce(y, 0, t.tensor([1, 0]), t.ones(2, 3), "prod", out=x) if y.shape == x.shape else None
+    ),
+    "take_along_dim": lambda t, x, y, z: (
+        t.take_along_dim(y, t.zeros(2, 3, dtype=t.int64), 0, out=x) if y.shape == x.shape else None
+    ),
+    "cross": lambda t, x, y, z: t.linalg.cross(y, t.ones(2, 3), dim=1, out=x) if y.shape == x.shape else None,
+    "kthvalue": lambda t, x, y, z: t.kthvalue(y.flatten(), 1, out=(x[0, 0], t.empty((), dtype=t.int64))),
     "sort": lambda t, x, y, z: t.sort(y, out=(x, t.empty(0, dtype=t.int64))) if y.shape == x.shape else None,
     "topk": lambda t, x, y, z: t.topk(y, 3, out=(x, t.empty(0, dtype=t.int64))) if y.shape == x.shape else None,
 }

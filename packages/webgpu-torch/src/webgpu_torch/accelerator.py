@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from types import ModuleType
+from typing import NoReturn
 
 from webgpu_torch_core import device as Device
 from webgpu_torch_core.api.device_modules import DeviceModule, device_module
@@ -65,6 +67,27 @@ def memory_reserved(device_index: Device | int | str | None = None) -> int:
 def max_memory_reserved(device_index: Device | int | str | None = None) -> int:
     """Return the most bytes that were obtained from the driver at once."""
     return _module().max_memory_reserved(device_index)
+
+
+def memory_stats(device_index: Device | int | str | None = None) -> OrderedDict[str, int]:
+    """Return the bytes in use and obtained, now and at most, and how many buffers are in use, by PyTorch's names for them."""
+    return _module().memory_stats(device_index)
+
+
+def get_memory_info(device_index: Device | int | str | None = None) -> NoReturn:
+    """Refuse: WebGPU tells neither how much memory a device has nor how much of it is free.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError(
+        "WebGPU does not tell how much memory a device has: torch.accelerator.memory_stats() has what is in use and obtained"
+    )
+
+
+def empty_host_cache() -> None:
+    """Give unused buffers of the host back to the system."""
+    device_module("cpu").empty_cache()
 
 
 def reset_peak_memory_stats(device_index: Device | int | str | None = None) -> None:

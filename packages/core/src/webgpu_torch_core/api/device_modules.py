@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from types import ModuleType
 
 from ..backend.interface import Device as OpenedDevice
@@ -83,6 +84,19 @@ class DeviceModule(ModuleType):
     def reset_peak_memory_stats(self, device: Device | int | str | None = None) -> None:
         """Count the most bytes in use, and obtained, anew from now on."""
         self._opened(device).reset_peak_memory_stats()
+
+    def memory_stats(self, device: Device | int | str | None = None) -> OrderedDict[str, int]:
+        """Return the bytes in use and obtained, now and at most, and how many buffers are in use, by PyTorch's names for them."""
+        opened = self._opened(device)
+        return OrderedDict(
+            {
+                "active.all.current": opened.live_buffers(),
+                "allocated_bytes.all.current": opened.memory_allocated(),
+                "allocated_bytes.all.peak": opened.max_memory_allocated(),
+                "reserved_bytes.all.current": opened.memory_reserved(),
+                "reserved_bytes.all.peak": opened.max_memory_reserved(),
+            }
+        )
 
     def empty_cache(self) -> None:
         """Give unused buffers back to the driver."""

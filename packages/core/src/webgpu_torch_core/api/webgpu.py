@@ -18,6 +18,7 @@ memory_allocated = _devices.memory_allocated
 max_memory_allocated = _devices.max_memory_allocated
 max_memory_reserved = _devices.max_memory_reserved
 memory_reserved = _devices.memory_reserved
+memory_stats = _devices.memory_stats
 reset_peak_memory_stats = _devices.reset_peak_memory_stats
 empty_cache = _devices.empty_cache
 manual_seed = _devices.manual_seed
@@ -27,6 +28,6 @@ set_rng_state = _devices.set_rng_state
 
 __all__ = [
     "current_device", "device_count", "empty_cache", "get_device_name", "get_rng_state", "is_available", "manual_seed",
-    "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "open", "read_later",
-    "reset", "reset_peak_memory_stats", "set_rng_state", "synchronize",
+    "manual_seed_all", "max_memory_allocated", "max_memory_reserved", "memory_allocated", "memory_reserved", "memory_stats", "open",
+    "read_later", "reset", "reset_peak_memory_stats", "set_rng_state", "synchronize",
 ]  # fmt: skip

@@ -297,6 +297,15 @@ def standard_basis(tensors: Sequence[Tensor], numels: Sequence[int]) -> tuple[Te
     return tuple(found)
 
 
+def by_columns(jacobian: Tensor, dims: int) -> Tensor:
+    """Return a Jacobian of a result of so many dimensions that lies in memory as derivatives found one after another do."""
+    shape = jacobian.shape
+    if not jacobian.numel() or len(shape) == dims:
+        return jacobian
+    columns = jacobian.reshape((*shape[:dims], -1)).movedim(-1, 0).contiguous()
+    return columns.movedim(0, -1).unflatten(-1, shape[dims:])
+
+
 def _columns(func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool) -> Any:
     """Return the Jacobian by its products with unit vectors."""
     if strict:
@@ -331,7 +340,10 @@ def _columns(func: Callable[..., Any], inputs: Any, create_graph: bool, strict: 
     count = len(columns[0][0])
     found = tuple(
         tuple(
-            stack([product[number] for product in products], -1).reshape((*products[0][number].shape, *each.shape))
+            by_columns(
+                stack([product[number] for product in products], -1).reshape((*products[0][number].shape, *each.shape)),
+                products[0][number].ndim,
+            )
             for products, each in zip(columns, given, strict=True)
         )
         for number in range(count)

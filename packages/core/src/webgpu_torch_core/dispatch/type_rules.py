@@ -19,7 +19,7 @@ RULES: dict[str, str] = {
     for module, names in {
         "movement": (
             "join_pieces flip roll triangle place_inside take_positions gather scatter scatter_add scatter_reduce write_slices "
-            "index_fill eye linspace resampled patches overlapping_sum"
+            "index_fill eye linspace logspace resampled patches overlapping_sum"
         ),
         "reductions": (
             "sum prod all any cumsum cumprod variance logsumexp vector_norm logcumsumexp"
@@ -38,7 +38,7 @@ RULES: dict[str, str] = {
 }  # fmt: skip
 
 #: operations whose results have the type of ``out``
-TYPED_BY_OUT = frozenset(("eye", "linspace", "sum", "prod", "cumsum", "cumprod"))
+TYPED_BY_OUT = frozenset(("eye", "linspace", "logspace", "sum", "prod", "cumsum", "cumprod"))
 
 _found: dict[tuple[str, bool], Callable[..., Any]] = {}
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..autograd.engine import grad as engine_grad
 from ..autograd.engine import reachable
+from ..autograd.functional import by_columns
 from ..autograd.graph import disable_saved_tensors_hooks
 from ..dispatch.registry import OPERATIONS
 from ..operations.common import attach
@@ -397,7 +398,10 @@ def _jacobian(
             _require_real(leaves, title, "outputs", "output")
             found = []
             for each in leaves:
-                parts = run.by_argument(run.examples(_rows(run, each)))
+                rows = run.examples(_rows(run, each))
+                if title == "jacfwd":
+                    rows = [by_columns(row, each.ndim) for row in rows]
+                parts = run.by_argument(rows)
                 found.append(tuple(parts) if isinstance(argnums, tuple) else parts[0])
         result = _settled(tree_unflatten(found, spec))
         return (result, run.released(aux)) if has_aux else result

@@ -124,6 +124,7 @@ def pack(numbers: Sequence[Any], kind: dtype) -> Any:
 C_NAMES = {
     "uint8": "uint8_t", "uint16": "uint16_t", "uint32": "uint32_t", "uint64": "uint64_t", "int8": "int8_t", "int16": "short", "int32": "int", "int64": "int64_t", "float16": "c10::Half",
     "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+    "complex32": "c10::complex<c10::Half>", "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
     **{name: f"c10::{name.capitalize()}" for name in FORMATS},
 }  # fmt: skip
 
@@ -157,9 +158,12 @@ def check_number(value: complex, kind: dtype) -> None:
     if isinstance(value, complex):
         if value.imag != 0 and 0 < kind.category < 3:
             raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind.name]} without overflow")
+        largest = max(abs(value.real), abs(value.imag)) if kind.is_complex else abs(value.real)
         value = value.real
-    if kind.category == 2:
-        fits = not kind.maximum < abs(value) < inf
+    else:
+        largest = abs(value)
+    if kind.category >= 2:
+        fits = not kind.to_real().maximum < largest < inf
     elif kind.category == 1:
         # The largest of 64 bits is no floating-point number: PyTorch compares with the next one.
         most = float(kind.maximum) if value.__class__ is float else kind.maximum

@@ -192,13 +192,13 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
         raise RuntimeError(
             f"lambda must be in range [0, {input.dtype.maximum}] for input dtype {input.dtype}, but found {lambd}."
         )
-    return into(softshrink_of(input, float(lambd)), out, True)
+    return into(softshrink_of(input, float(lambd)), out, True, (input,))
 
 
 def hardshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) -> Tensor:
     """``x``, and zero where ``|x| <= lambd``."""
     refuse_types("hardshrink_cpu", input, 0, 1, 3)
-    return into(hardshrink_of(input, float(lambd)), out, True)
+    return into(hardshrink_of(input, float(lambd)), out, True, (input,))
 
 
 @titled("ThresholdBackward0")

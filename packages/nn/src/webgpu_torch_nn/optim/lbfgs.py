@@ -13,6 +13,9 @@ from webgpu_torch_nn.optim.optimizer import Optimizer, arguments, to_scalar
 
 Point = tuple[float, Tensor]
 
+#: what a step hands on to the next one, in the order of PyTorch's files
+KEPT = ("d", "t", "old_dirs", "old_stps", "ro", "H_diag", "prev_flat_grad", "prev_loss")
+
 
 class LBFGS(Optimizer):
     """Quasi-Newton steps from the last changes of gradients (Nocedal and Wright, "Numerical Optimization", chapter 7).
@@ -85,40 +88,40 @@ class LBFGS(Optimizer):
     # The step.
 
     @staticmethod
-    def _direction(gradient: Tensor, state: dict[str, Any], history_size: int) -> Tensor:
+    def _direction(gradient: Tensor, state: dict[str, Any], kept: dict[str, Any], history_size: int) -> Tensor:
         """Return the two-loop recursion's direction, after adding the last change to the history."""
         if state["n_iter"] == 1:
-            state.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
+            kept.update(old_dirs=[], old_stps=[], ro=[], H_diag=1)
             return -gradient
-        change, step = gradient - state["prev_flat_grad"], state["d"] * state["t"]
-        curvature = float(change.dot(step))
+        change, step = gradient - kept["prev_flat_grad"], kept["d"] * kept["t"]
+        curvature = change.dot(step)
         if curvature > 1e-10:
             for name, value in (("old_dirs", change), ("old_stps", step), ("ro", 1.0 / curvature)):
-                if len(state[name]) == history_size:
-                    state[name].pop(0)
-                state[name].append(value)
-            state["H_diag"] = curvature / float(change.dot(change))
+                if len(kept[name]) == history_size:
+                    kept[name].pop(0)
+                kept[name].append(value)
+            kept["H_diag"] = curvature / change.dot(change)
         direction = -gradient
         # PyTorch's files hold the weights, too.
         weights = state.setdefault("al", [None] * history_size)
-        held = len(state["old_dirs"])
+        held = len(kept["old_dirs"])
         for index in reversed(range(held)):
-            weights[index] = state["old_stps"][index].dot(direction) * state["ro"][index]
-            direction = direction - state["old_dirs"][index] * weights[index]
-        direction = direction * state["H_diag"]
+            weights[index] = kept["old_stps"][index].dot(direction) * kept["ro"][index]
+            direction = direction - kept["old_dirs"][index] * weights[index]
+        direction = direction * kept["H_diag"]
         for index in range(held):
-            back = state["old_dirs"][index].dot(direction) * state["ro"][index]
-            direction = direction + state["old_stps"][index] * (weights[index] - back)
+            back = kept["old_dirs"][index].dot(direction) * kept["ro"][index]
+            direction = direction + kept["old_stps"][index] * (weights[index] - back)
         return direction
 
     def _advance(
-        self, closure: Callable[[], Any], point: Point, slope: float, state: dict[str, Any], last: bool, most: int
+        self, closure: Callable[[], Any], point: Point, slope: float, kept: dict[str, Any], last: bool, most: int
     ) -> tuple[Point, int]:
-        """Go along ``state["d"]``, set ``state["t"]``, and return the new point and the evaluations it took, of a search ``most``."""
+        """Go along ``kept["d"]``, set ``kept["t"]``, and return the new point and the evaluations it took, of a search ``most``."""
         group = self.param_groups[0]
         loss, gradient = point
         if group["line_search_fn"] is None:
-            self._move(state["t"], state["d"])
+            self._move(kept["t"], kept["d"])
             if last:
                 # Nobody would look at the loss at the end.
                 return (loss, gradient), 0
@@ -128,15 +131,15 @@ class LBFGS(Optimizer):
         if group["line_search_fn"] != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
         origin = [parameter.clone() for parameter in self._params]
-        loss, gradient, state["t"], evaluations = strong_wolfe(
-            lambda size: self._evaluate_at(closure, origin, size, state["d"]),
-            state["d"],
-            state["t"],
+        loss, gradient, kept["t"], evaluations = strong_wolfe(
+            lambda size: self._evaluate_at(closure, origin, size, kept["d"]),
+            kept["d"],
+            kept["t"],
             point,
             slope,
             most=most,
         )
-        self._move(state["t"], state["d"])
+        self._move(kept["t"], kept["d"])
         return (loss, gradient), evaluations
 
     def step(self, closure: Callable[[], Any]) -> Any:  # type: ignore[override]
@@ -160,26 +163,28 @@ class LBFGS(Optimizer):
         rate = to_scalar(group["lr"])
         if float(point[1].abs().max()) <= group["tolerance_grad"]:
             return first
+        kept = {name: state.get(name) for name in KEPT}
         while iterations < group["max_iter"]:
             iterations += 1
             state["n_iter"] += 1
-            state["d"] = self._direction(point[1], state, group["history_size"])
-            state["prev_flat_grad"], state["prev_loss"] = point[1].clone(), point[0]
+            kept["d"] = self._direction(point[1], state, kept, group["history_size"])
+            kept["prev_flat_grad"], kept["prev_loss"] = point[1].clone(), point[0]
             begins = state["n_iter"] == 1
-            state["t"] = min(1.0, 1.0 / float(point[1].abs().sum())) * rate if begins else rate
-            slope = float(point[1].dot(state["d"]))
+            kept["t"] = min(1.0, 1.0 / point[1].abs().sum()) * rate if begins else rate
+            slope = float(point[1].dot(kept["d"]))
             if slope > -group["tolerance_change"]:
                 break
             last, left = iterations == group["max_iter"], group["max_eval"] - evaluations
-            point, used = self._advance(closure, point, slope, state, last, left)
+            point, used = self._advance(closure, point, slope, kept, last, left)
             evaluations += used
             state["func_evals"] += used
             if iterations == group["max_iter"] or evaluations >= group["max_eval"]:
                 break
             if float(point[1].abs().max()) <= group["tolerance_grad"]:
                 break
-            if float((state["d"] * state["t"]).abs().max()) <= group["tolerance_change"]:
+            if float((kept["d"] * kept["t"]).abs().max()) <= group["tolerance_change"]:
                 break
-            if abs(point[0] - state["prev_loss"]) < group["tolerance_change"]:
+            if abs(point[0] - kept["prev_loss"]) < group["tolerance_change"]:
                 break
+        state.update(kept)
         return first

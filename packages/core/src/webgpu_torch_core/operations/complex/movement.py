@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import cmath
 from typing import Any
 
-from ...ir.host_bytes import real_number
+from ...ir.host_bytes import C_NAMES, check_number, real_number
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..common import as_leaf, dtype_title, no_view, row_major, sizes_from, type_title
 from ..creation.factories import asked
+from ..creation.ranges import linspace
 from ..elementwise.call import default_float
 from ..outputs import into
 from .arithmetic import split
@@ -33,6 +35,8 @@ def by_parts(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], value
         is_element = isinstance(value, Tensor) and value.is_complex()
         if not is_element and key not in values:
             return value
+        if not isinstance(value, Tensor):
+            check_number(value, kind.to_complex())
         found = split(value)[part]
         return 0.0 if found is None else found.to(kind) if isinstance(found, Tensor) else found
 
@@ -190,13 +194,8 @@ def linspace_rule(
     requires_grad: bool = False,
     **named: Any,
 ) -> Tensor:
-    kind, named["device"] = asked(dtype, named.get("device"), out, default_float[0].to_complex())
+    kind, named["device"] = _complex_kind("linspace", dtype, named.get("device"), out)
     bounds = [each.item() if isinstance(each, Tensor) else each for each in (start, end)]
-    if not kind.is_complex:
-        raise RuntimeError(
-            f"torch.linspace(): inferred dtype {dtype_title(default_float[0].to_complex())} can't be safely cast to passed dtype "
-            f"{dtype_title(kind)}"
-        )
     real, imag = (
         function(
             *(complex(each).real if part == 0 else complex(each).imag for each in bounds),
@@ -210,6 +209,41 @@ def linspace_rule(
     if out is not None:
         return into(result, out)
     return as_leaf(result, requires_grad)
+
+
+def logspace_rule(
+    function: Any,
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+    requires_grad: bool = False,
+    **named: Any,
+) -> Tensor:
+    kind, named["device"] = _complex_kind("logspace", dtype, named.get("device"), out)
+    exponents = linspace(start, end, steps, dtype=kind, **named)
+    # As C++ computes powers of complex numbers.
+    result = (exponents * cmath.log(base)).exp() if base else exponents * 0
+    if out is not None:
+        return into(result, out)
+    return as_leaf(result, requires_grad)
+
+
+def _complex_kind(name: str, dtype: Any, place: Any, out: Tensor | None) -> tuple[Any, Any]:
+    """Return the type and the device of numbers between ends of which one is complex, or that are asked for in a complex type.
+
+    Raises:
+        RuntimeError: the type asked for is not complex.
+    """
+    usual = default_float[0].to_complex()
+    kind, place = asked(dtype, place, out, usual)
+    if not kind.is_complex:
+        inferred, passed = C_NAMES[usual.name], dtype_title(kind)
+        raise RuntimeError(f"torch.{name}(): inferred dtype {inferred} can't be safely cast to passed dtype {passed}")
+    return kind, place
 
 
 def resampled_rule(function: Any, input: Tensor, tables: Any, *rest: Any, **options: Any) -> Tensor:

@@ -276,7 +276,7 @@ def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     # A circle: that module imports this one.
     from .arithmetic import angle_of
 
-    return finish_out(angle_of(input), out)
+    return finish_out(angle_of(input), out, (input,))
 
 
 @operation("elementwise", title="SgnBackward0")

@@ -434,7 +434,7 @@ def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, ou
         result = attach_zeros(scaled.to(left.dtype), "AddmmBackward0", (input,))
     else:
         result = (scaled + (input if beta == 1 else input.to(scaled.dtype) * beta)).to(left.dtype)
-    return finish_out(result, out, exact=True)
+    return finish_out(result, out, (input,), exact=True)
 
 
 @operation("contraction", namespace="functional", method=False)
@@ -447,6 +447,8 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     """
     if bias is None:
         return matmul(input, weight.t(), out=out)
+    if input.ndim == 2 and weight.ndim != 2:
+        raise RuntimeError(f"mat2 must be a matrix, got {weight.ndim}-D tensor")
     folds = input.ndim < 3 or input._layout.is_contiguous
     if input.dtype is not weight.dtype and folds:
         found = f"{type_title(input)} and {type_title(weight)}"

@@ -15,6 +15,7 @@ from ...tensors.tensor import Tensor
 from ..common import (
     attach,
     attach_zeros,
+    check_apart,
     dtype_title,
     is_half,
     needs_gradient,
@@ -79,19 +80,20 @@ def addr(
             raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
         if isinstance(factor, float) and max(each.dtype.category for each in (input, vec1, vec2)) < 2:
             raise RuntimeError(f"For integral input tensors, argument {name} must not be a floating point number.")
-    if any(is_half(each) for each in (input, vec1, vec2)):
-        wide = [each.to(float32) if is_half(each) else each for each in (input, vec1, vec2)]
+    read = (input, vec1, vec2)
+    if any(is_half(each) for each in read):
+        wide = [each.to(float32) if is_half(each) else each for each in read]
         kind = promote_types(promote_types(input.dtype, vec1.dtype), vec2.dtype)
-        return into(addr(wide[0], wide[1], wide[2], beta=beta, alpha=alpha).to(kind), out)
+        return into(addr(wide[0], wide[1], wide[2], beta=beta, alpha=alpha).to(kind), out, read=read)
     # The factor goes first, as in PyTorch's kernel, whose rounding depends on it.
     scaled = vec1 if alpha == 1 or vec1.dtype.category == 0 else vec1 * alpha
     product = scaled.unsqueeze(1) * vec2.unsqueeze(0)
     if product.dtype.category == 0:
         product = product if alpha else product & False
-        return into(product if not beta else product | input, out)
+        return into(product if not beta else product | input, out, read=read)
     if beta == 0:
-        return into(attach_zeros(product, "AddrBackward0", (input,)), out)
-    return into(product + (input if beta == 1 else input * beta), out)
+        return into(attach_zeros(product, "AddrBackward0", (input,)), out, read=read)
+    return into(product + (input if beta == 1 else input * beta), out, read=read)
 
 
 @operation("contraction", title="VdotBackward0")
@@ -233,6 +235,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
         )
     require_same_types(input, other)
     refuse_types("cross", input, 0)
+    check_apart(out, input, other)
     a, b = input.unbind(axis), other.unbind(axis)
     parts = [a[(i + 1) % 3] * b[(i + 2) % 3] - a[(i + 2) % 3] * b[(i + 1) % 3] for i in range(3)]
     return into(stack(parts, axis), out, True)

@@ -14,11 +14,12 @@ from ...ir.dtypes import (
     compute_dtype,
     dtype,
     dtype_of_number,
+    float32,
     float64,
     int64,
     promote_types,
 )
-from ...ir.host_bytes import check_number, flatten, pack, require_numpy
+from ...ir.host_bytes import check_number, flatten, pack, require_numpy, stored
 from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
 from ...notices import refuse_place_of_copy, warn_of_arrays, warn_of_copy
@@ -215,14 +216,28 @@ def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Te
         number = complex(value)
         return join(number.real, number.imag, contiguous_layout(shape), place, kind=kind.to_real())
     check_countable(shape, number_of_elements(shape), kind)
-    check_number(value, kind)
+    # A single element is written as it is, rounded to infinity where its type has few bits; PyTorch refuses to fill more with that.
+    is_rounded = kind.category == 2 and kind.itemsize < 4 and number_of_elements(shape) == 1
+    check_number(value, float64 if is_rounded else kind)
     if isinstance(value, complex):
         value = value != 0 if kind is bool_ else value.real
+    if is_rounded:
+        value = stored(value, float32)
     if kind.stored is not kind:
         return float8_alias(filled(shape, pack((value,), kind)[0], kind.stored, place), kind)
     if kind.category < 2:
         value = bool(value) if kind is bool_ else int(value)
     return record_on(engine, place, fill_kernel(shape, kind), (), (value,), (contiguous_layout(shape),))
+
+
+def number_of(input: Tensor, value: Any) -> Tensor:
+    """Return a number as a tensor of no dimensions beside a tensor.
+
+    Raises:
+        RuntimeError: the tensor's type cannot hold the number.
+    """
+    check_number(value, input.dtype)
+    return filled((), value, input.dtype, input.device)
 
 
 def _single_number(function: str, value: Tensor) -> Any:

@@ -25,7 +25,7 @@ from ..common import (
     row_major,
     type_title,
 )
-from ..creation.factories import filled
+from ..creation.factories import filled, number_of
 from ..in_place.writing import make_in_place, refuse_gradient, warn_of_repeats, without_repeats
 from .call import finish_out, result_type
 
@@ -155,7 +155,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     require_tensor("ldexp", "other", 2, other)
     kind = result_type(input, other)
     if kind.category == 3:
-        return finish_out(_times_power_of_two(input, other), out)
+        return finish_out(_times_power_of_two(input, other), out, (input,))
     result = _times_power_of_two(input.detach(), other.detach())
     if needs_gradient(input, other):
         base, exponent = (each.to(result.dtype).expand(result.shape) for each in (input, other))
@@ -167,7 +167,7 @@ def ldexp(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
             return first, None if kept is None else grad * kept.unpack() * math.log(2.0)
 
         attach(result, "LdexpBackward0", (base, exponent), run_backward)
-    return finish_out(result, out)
+    return finish_out(result, out, (input,))
 
 
 @operation("elementwise")
@@ -239,7 +239,7 @@ def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Ten
     """The nearest integer (or multiple of ``10**-decimals``), ties to even."""
     if decimals == 0:
         return finish_out(e.round_(input), out, (input,), exact=True)
-    return finish_out(e.round_decimals_(input, scale=10.0**decimals), out, exact=True)
+    return finish_out(e.round_decimals_(input, scale=10.0**decimals), out, (input,), exact=True)
 
 
 def _c_name(tensor: Tensor) -> str:
@@ -277,8 +277,8 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | Number, *, out: Tensor | N
 def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None) -> Tensor:
     """``log(input / (1 - input))``, the input limited to ``[eps, 1 - eps]`` where ``eps`` is given and not negative."""
     if eps is None or eps < 0.0:
-        return finish_out(e.logit_(input), out)
-    return finish_out(e.limited_logit_(input, low=eps, high=1.0 - eps), out)
+        return finish_out(e.logit_(input), out, (input,))
+    return finish_out(e.limited_logit_(input, low=eps, high=1.0 - eps), out, (input,))
 
 
 @operation("elementwise", method=False)
@@ -342,7 +342,7 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
         )
     if isinstance(value, Tensor) and value.dtype.is_complex and not input.dtype.is_complex:
         value = real_number(value.item(), input.dtype)
-    filled = value if isinstance(value, Tensor) else input.new_full((), value)
+    filled = value if isinstance(value, Tensor) else number_of(input, value)
     filled = filled.to(dtype=input.dtype, device=input.device)
     return row_major(e.select_(filled, row_major(input), row_major(mask)))
 
@@ -356,6 +356,8 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     """
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    if not isinstance(value, Tensor) and input.numel() == 1:
+        value = filled((), value, input.dtype, input.device)
     return masked_fill(input, input.new_ones((), dtype=bool_), value)
 
 

@@ -72,7 +72,7 @@ def heaviside(input: Tensor, values: Tensor, *, out: Tensor | None = None) -> Te
         raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     if input.dtype is not values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
-    return finish_out(e.heaviside_(input, values), out, exact=True)
+    return finish_out(e.heaviside_(input, values), out, (input, values), exact=True)
 
 
 def _require_integers(name: str, *operands: Any) -> None:
@@ -117,7 +117,7 @@ def frexp(input: Tensor, *, out: tuple[Tensor, Tensor] | None = None) -> Any:
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     mantissa, exponent = e.frexp_mantissa_(input), e.frexp_exponent_(input)
     if out is not None:
-        mantissa, exponent = finish_out(mantissa, out[0]), finish_out(exponent, out[1])
+        mantissa, exponent = finish_out(mantissa, out[0], (input,)), finish_out(exponent, out[1])
     return return_types.make("frexp", mantissa=mantissa, exponent=exponent)
 
 
@@ -130,7 +130,7 @@ def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """
     if n < 0:
         raise RuntimeError("polygamma(n, x) does not support negative n.")
-    return finish_out(e.digamma(input) if n == 0 else e.polygamma_(input, order=(int(n),)), out)
+    return finish_out(e.digamma(input) if n == 0 else e.polygamma_(input, order=(int(n),)), out, (input,))
 
 
 def _polygamma_method(self: Tensor, n: int) -> Tensor:
@@ -168,8 +168,8 @@ Tensor.polygamma_ = make_in_place(_polygamma_method, "polygamma_")  # type: igno
 def _polynomial(name: str, core: Any, doc: str) -> None:
     def function(input: Tensor | Number, n: Tensor | Number, *, out: Tensor | None = None) -> Tensor:
         if isinstance(n, Tensor):
-            return finish_out(core(input, n), out)
-        return finish_out(core(input, n, degree=(int(n),)), out)
+            return finish_out(core(input, n), out, (input, n))
+        return finish_out(core(input, n, degree=(int(n),)), out, (input,))
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{doc} A tensor of degrees may hold degrees up to {LARGEST_DEGREE} (NaN for higher ones)."

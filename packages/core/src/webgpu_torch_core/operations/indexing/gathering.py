@@ -23,6 +23,7 @@ from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..common import attach, attach_zeros, check_apart, kernel_cache, needs_gradient, no_view, record
+from ..creation.factories import number_of
 from ..elementwise.overloads import where
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
@@ -128,6 +129,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
     Raises:
         RuntimeError: the positions are not int64.
     """
+    check_apart(out, input, indices)
     if indices.dtype is not int64:
         raise RuntimeError(f"torch.take_along_dim(): dtype of indices should be Long but got {indices.dtype!r}")
     if dim is None:
@@ -336,10 +338,11 @@ def scatter_along(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` with ``src`` added at ``index`` along a dimension."""
     wrap_dimension(dim, input.ndim)
+    check_apart(out, index, src)
     if src.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
     result = scatter_along(input, dim, index, src.detach(), "sum", "scatter_add")
-    return into(attach_scatter(result, input, dim, index, src, "sum", "ScatterAddBackward0"), out, True)
+    return into(attach_scatter(result, input, dim, index, src, "sum", "ScatterAddBackward0"), out, True, (input,))
 
 
 def attach_scatter(
@@ -375,6 +378,7 @@ def scatter(
 ) -> Tensor:
     """``input`` with ``src`` (a tensor or number) written at ``index`` along a dimension."""
     source = value if src is None else src
+    check_apart(out, index, source)
     wrap_dimension(dim, input.ndim)
     if isinstance(source, Tensor) and source.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
@@ -384,12 +388,12 @@ def scatter(
             "Use torch.scatter_reduce instead for more reduction options."
         )
     if not isinstance(source, Tensor):
-        source = input.new_full((), source).expand(index._layout.shape)
+        source = number_of(input, source).expand(index._layout.shape)
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"reduce argument must be either add or multiply, got {reduce!r:.80}")
     kind = None if reduce is None else REDUCE[reduce]
     result = scatter_along(input, dim, index, source.detach(), kind, "scatter")
-    return into(attach_scatter(result, input, dim, index, source, kind, "ScatterBackward0"), out, True)
+    return into(attach_scatter(result, input, dim, index, source, kind, "ScatterBackward0"), out, True, (input,))
 
 
 @operation("scatter")
@@ -398,15 +402,16 @@ def index_add(
     input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1, out: Tensor | None = None
 ) -> Tensor:
     """``input`` with slices of ``source`` added at the positions a 1-d index lists."""
+    check_apart(out, index, source)
     scaled = source if alpha == 1 else source * alpha
-    return into(_index_write(input, dim, index, scaled, "sum", "index_add"), out, True)
+    return into(_index_write(input, dim, index, scaled, "sum", "index_add"), out, True, (input,))
 
 
 @operation("scatter")
 @remembered
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``input`` with slices of ``source`` written at the positions a 1-d index lists."""
-    return into(_index_write(input, dim, index, source, None, "index_copy"), out, True)
+    return into(_index_write(input, dim, index, source, None, "index_copy"), out, True, (input,))
 
 
 @operation("scatter", title="IndexFillBackward0")
@@ -434,7 +439,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -
     # Once per position, however often the index lists it: the value's gradient counts it once.
     marked = _index_write(marks, 0, index, marks.new_ones(index.numel()), None, "index_fill") > 0
     shape = tuple(-1 if each == axis else 1 for each in range(input.ndim))
-    filled = value.to(input.dtype) if isinstance(value, Tensor) else input.detach().new_full((), value)
+    filled = value.to(input.dtype) if isinstance(value, Tensor) else number_of(input, value)
     return where(marked.reshape(shape), filled, input)
 
 

@@ -26,7 +26,7 @@ def scatter_reduce(
     wrap_dimension(dim, input.ndim)
     if src.dtype is not input.dtype:
         raise RuntimeError("scatter(): Expected self.dtype to be equal to src.dtype")
-    return into(_scatter_reduce(input, dim, index, src, reduce, include_self), out, True)
+    return into(_scatter_reduce(input, dim, index, src, reduce, include_self), out, True, (input, index, src))
 
 
 def _scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool) -> Tensor:

@@ -130,7 +130,8 @@ def index_reduce(
         )
     shape = tuple(-1 if place == axis else 1 for place in range(input.ndim))
     spread = index.reshape(shape).expand(source.shape).long()
-    return into(scatter_reduce(input, axis, spread, source, reduce, include_self=include_self), out, True)
+    result = scatter_reduce(input, axis, spread, source, reduce, include_self=include_self)
+    return into(result, out, True, (input, index, source))
 
 
 @operation("composite")
@@ -198,7 +199,7 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | N
     size = vector_norm(source, p, tuple(each for each in range(input.ndim) if each != axis), True)
     # The small number is PyTorch's, so that gradients at the limit agree.
     factor = (maxnorm / (size + 1e-7)).where(size > maxnorm, 1.0)
-    return into(row_major(source * factor).to(input.dtype), out, True)
+    return into(row_major(source * factor).to(input.dtype), out, True, (input,))
 
 
 for _function in (index_reduce, put, renorm):

@@ -36,9 +36,9 @@ def matrix_norm(
     """
     if A.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+    if len(dim) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
     dims = [wrap_dimension(each, A.ndim) for each in dim]
-    if len(dims) != 2:
-        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {list(dim)}")
     if dims[0] == dims[1]:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")
     if A.dtype.category < 2:
@@ -87,12 +87,10 @@ def norm(
         raise RuntimeError(
             f"linalg.norm: If dim is not specified but ord is, the input must be 1D or 2D. Got {input.ndim}D."
         )
-    if dims is not None and len(dims) not in (1, 2) and ord is not None:
+    if dims is not None and len(dims) not in (1, 2):
         raise RuntimeError(f"linalg.norm: If dim is specified, it must be of length 1 or 2. Got {dims}")
-    if ord is not None and (len(dims) == 2 if dims is not None else input.ndim == 2):
+    if isinstance(ord, str) or (ord is not None and (len(dims) == 2 if dims is not None else input.ndim == 2)):
         return matrix_norm(input, ord, dims or (0, 1), keepdim, dtype=dtype, out=out)
-    if isinstance(ord, str):
-        raise RuntimeError(f"linalg.norm: Order {ord} only supported for matrices")
     if ord is None and dims is None:
         flat = vector_norm(input.reshape(-1), 2, None, False, dtype=dtype)
         return into(flat.reshape((1,) * input.ndim) if keepdim else flat, out, True)

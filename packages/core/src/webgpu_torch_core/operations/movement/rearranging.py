@@ -371,7 +371,7 @@ def diff(
         size = result.shape[axis]
         high, low = narrow(result, axis, 1, size - 1), narrow(result, axis, 0, size - 1)
         result = high.logical_xor(low) if result.dtype.category == 0 else high - low
-    return into(result, out)
+    return into(result, out, read=(input,))
 
 
 @operation("composite")

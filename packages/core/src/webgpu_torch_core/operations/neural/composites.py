@@ -145,7 +145,7 @@ def elu(input: Tensor, alpha: Number = 1.0, inplace: bool = False) -> Tensor:
 @operation("composite", namespace="functional", method=False)
 def softplus(input: Tensor, beta: Number = 1, threshold: Number = 20, *, out: Tensor | None = None) -> Tensor:
     """``log(1 + exp(beta * input)) / beta``, linear above the threshold."""
-    return into(e.softplus_(input, beta=float(beta), threshold=float(threshold)), out, True)
+    return into(e.softplus_(input, beta=float(beta), threshold=float(threshold)), out, True, (input,))
 
 
 @operation("composite", namespace="functional", method=False)
@@ -154,7 +154,7 @@ def normalize(
 ) -> Tensor:
     """The input divided by its norm along a dimension, the 2-norm if no other is given."""
     p = 2.0 if p is None else p
-    return into(input / clamp(vector_norm(input, p, dim, True), min=eps).expand(input._layout.shape), out)
+    return into(input / clamp(vector_norm(input, p, dim, True), min=eps).expand(input._layout.shape), out, read=(input,))
 
 
 relu_ = make_in_place(e.relu, "relu_")

@@ -139,9 +139,9 @@ def softmin(input: Tensor, dim: Dimensions = None, dtype: dtype | None = None) -
 def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None) -> Tensor:
     """The Gaussian error linear unit ``input * Phi(input)``; ``approximate='tanh'`` uses the tanh formula."""
     if approximate == "none":
-        return into(e.gelu_erf(input), out, True)
+        return into(e.gelu_erf(input), out, True, (input,))
     if approximate == "tanh":
-        return into(e.gelu_tanh(input), out, True)
+        return into(e.gelu_tanh(input), out, True, (input,))
     raise RuntimeError("approximate argument must be either none or tanh.")
 
 

@@ -392,7 +392,7 @@ def normal(
         result = result.to(like.dtype) if isinstance(mean, Tensor) and isinstance(std, Tensor) else result
         _attach_zero(result, "NormalBackward0", (mean, std))
     if out is not None:
-        return into(result, out)
+        return into(result, out, read=(mean, std))
     return as_leaf(result, requires_grad)
 
 
@@ -415,7 +415,7 @@ def bernoulli(input: Tensor, p: Number | None = None, *, generator: Any = None, 
         return result
     if out.dtype.is_complex and input.numel():
         raise NotImplementedError(f"\"bernoulli_tensor_cpu_self_\" not implemented for '{type_title(out)}'")
-    return into(result.to(out.dtype), out)
+    return into(result.to(out.dtype), out, read=(input,))
 
 
 def _attach_zero(result: Tensor, title: str, inputs: tuple[Any, ...]) -> None:

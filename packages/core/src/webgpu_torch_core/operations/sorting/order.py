@@ -15,7 +15,7 @@ from ...ir.monoids import monoid
 from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format, dense_layout
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, needs_gradient, no_view, record, refuse_types
+from ..common import attach, check_apart, kernel_cache, needs_gradient, no_view, record, refuse_types
 from ..creation.conversion import copied
 from ..creation.ranges import eye
 from ..host_algorithms import has_algorithm, host_call
@@ -317,6 +317,8 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
         refuse_types("kthvalue_cpu", input, 0, 3)
     if not 1 <= k <= size:
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
+    for each in out or ():
+        check_apart(each, input)
     if input.ndim and has_algorithm(input, "order_statistic"):
         return into(order_statistic(input, axis, k - 1, keepdim, "kthvalue"), out, True)
     values, positions = _sorted(input, dim, False, None, "sort")
