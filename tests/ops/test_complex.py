@@ -422,7 +422,9 @@ def test_strides_of_parts() -> None:
     st.sampled_from([None, "complex64", "complex128", "float32", "int64"]),
     st.sampled_from([10.0, 2.0, 0.5, -2.0, 1.0]),
 )
-def test_numbers_between_complex_ends(name: str, ends: list[complex], steps: int, kind: str | None, base: float) -> None:
+def test_numbers_between_complex_ends(
+    name: str, ends: list[complex], steps: int, kind: str | None, base: float
+) -> None:
     def run(t: Any) -> Any:
         options = {} if kind is None else {"dtype": getattr(t, kind)}
         options |= {"base": base} if name == "logspace" else {}

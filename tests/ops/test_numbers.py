@@ -293,14 +293,15 @@ TAKERS: dict[str, Callable[[Any, Any, Any], Any]] = {
 NUMBERS = (300, 70_000.0, 1e39, 2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 2**70, 1j, 1 + 0j, math.nan)
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
 @pytest.mark.parametrize("number", NUMBERS, ids=str)
 @pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16", "complex64", "uint8", "int64", "bool"])
 @pytest.mark.parametrize("name", TAKERS)
 def test_numbers_that_a_type_does_not_hold(name: str, kind: str, number: complex) -> None:
     if kind == "bool" and (name in ("rsub", "assigned where") or number in (2**63, 2**64 - 1)):
         pytest.skip("truth values are not compared so, nor do they meet unsigned integers")
-    if kind in ("complex64", "float16") and name == "add" and (isinstance(number, complex) or not abs(number) < 1e39):
-        pytest.skip("complex numbers of half precision, or of which a part is not finite")
+    if kind == "complex64" and name == "add" and not abs(number) < 1e39:
+        pytest.skip("sums of complex numbers of which a part is not finite")
     if kind == "int64" and (number != number or (name == "pad" and number == 2**63)):
         pytest.skip("an undefined conversion")
 

@@ -241,9 +241,11 @@ def infer_size(sizes: Sequence[int], numel: int) -> Shape:
     result = list(sizes)
     if unknown >= 0:
         if known == 0:
+            if numel:
+                raise RuntimeError(f"shape '{list(sizes)}' is invalid for input of size {numel}")
             raise RuntimeError(
-                f"cannot reshape tensor of {numel} elements into shape {list(sizes)} because the unspecified "
-                "dimension size -1 can be any value and is ambiguous"
+                f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the unspecified dimension size -1 can be any "
+                "value and is ambiguous"
             )
         if numel % known == 0:
             result[unknown] = numel // known

@@ -133,7 +133,7 @@ def as_dimensions(dim: Any, ndim: int) -> tuple[int, ...]:
         IndexError: one is out of range.
     """
     if ndim > 64:
-        raise RuntimeError(f"only tensors with up to 64 dims are supported, got {ndim}")
+        raise RuntimeError("only tensors with up to 64 dims are supported")
     if dim is None or (isinstance(dim, tuple | list) and not dim):
         return tuple(range(ndim))
     given = dim if isinstance(dim, tuple | list) else (dim,)

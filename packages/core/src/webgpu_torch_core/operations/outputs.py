@@ -21,7 +21,7 @@ def computed_in(kind: dtype | None, out: Tensor | None) -> dtype | None:
     if not isinstance(out, Tensor) or kind is out.dtype:
         return kind
     if kind is not None:
-        raise RuntimeError(f"Expected out tensor to have dtype {kind!r}, but got {out.dtype!r} instead")
+        raise RuntimeError(f"Expected out tensor to have dtype {kind.word}, but got {out.dtype.word} instead")
     return out.dtype
 
 

@@ -96,17 +96,17 @@ def require_distribution(kind: str, element: dtype, first: float, second: float 
     elif kind == "uniform":
         _require_range(element, first, second)
     elif kind in ("normal", "normal_pairs") and second < 0.0:
-        raise RuntimeError(f"normal expects std >= 0.0, but found std {second}")
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {second:g}")
     elif kind == "log_normal" and not second > 0.0:
-        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={second}")
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={second:g}")
     elif kind == "cauchy" and not second > 0.0:
-        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={second}")
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={second:g}")
     elif kind == "exponential" and not first > 0.0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={first}")
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={first:g}")
     elif kind == "geometric" and not 0.0 < first < 1.0:
-        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={first}")
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={first:g}")
     elif kind == "bernoulli" and not 0.0 <= first <= 1.0:
-        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={first}")
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={first:g}")
 
 
 def _require_range(element: dtype, low: float, high: float) -> None:
@@ -360,7 +360,7 @@ def fill_multinomial(
     """
     categories = len(probabilities) // rows if rows else 0
     if num_samples <= 0:
-        raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > categories:
         raise RuntimeError(
             f"cannot sample n_sample > prob_dist.size(-1) samples without replacement: {num_samples} > {categories}"

@@ -99,7 +99,7 @@ def rrelu(
 ) -> Tensor:
     """``x`` where positive, ``a * x`` elsewhere: ``a`` random from [lower, upper] in training, else their mean."""
     if lower > upper:
-        raise RuntimeError(f"Lower bound should be less than or equal to the upper bound, got {lower} > {upper}")
+        raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
     target, input = input, before(input, inplace)
@@ -190,7 +190,7 @@ def softshrink(input: Tensor, lambd: float = 0.5, *, out: Tensor | None = None) 
     refuse_types("softshrink_check", input, 0, 1, 3)
     if lambd < 0:
         raise RuntimeError(
-            f"lambda must be in range [0, {input.dtype.maximum}] for input dtype {input.dtype}, but found {lambd}."
+            f"lambda must be in range [0, {input.dtype.maximum:g}] for input dtype {dtype_title(input.dtype)}, but found {lambd:g}"
         )
     return into(softshrink_of(input, float(lambd)), out, True, (input,))
 

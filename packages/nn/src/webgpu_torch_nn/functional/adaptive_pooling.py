@@ -34,7 +34,7 @@ def _averaging_table(size: int, count: int) -> Table:
 
 def _check_rank(input: Tensor, output_size: OutputSize, spatial: int) -> None:
     if spatial > 1 and not isinstance(output_size, int) and input.ndim <= len(tuple(output_size)):
-        raise ValueError(f"Input dimension should be at least {len(tuple(output_size)) + 1}, got {input.ndim}")
+        raise ValueError(f"Input dimension should be at least {len(tuple(output_size)) + 1}")
 
 
 def _output(input: Tensor, output_size: OutputSize, spatial: int, function: str) -> tuple[int, ...]:
@@ -53,7 +53,9 @@ def _output(input: Tensor, output_size: OutputSize, spatial: int, function: str)
         raise RuntimeError(f"{function}(): {wanted} must be {spatial}")
     found = tuple(size if wanted is None else int(wanted) for wanted, size in zip(sizes, input.shape[2:], strict=True))
     if min(found) < 0 and "max" in function:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(found)}: {list(found)}")
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {min(found)}: {[*input.shape[:2], *found]}"
+        )
     if min(found) < 0:
         raise RuntimeError(f"{function}: elements of output_size must be greater than or equal to 0, but got {found}")
     return found

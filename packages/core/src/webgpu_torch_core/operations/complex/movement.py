@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import cmath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...ir.dtypes import dtype as ElementType
 from ...ir.host_bytes import C_NAMES, check_number, real_number
 from ...ir.layouts import wrap_dimension
+from ...record.devices import device as Device
 from ...tensors.tensor import Tensor
 from ..common import as_leaf, dtype_title, no_view, row_major, sizes_from, type_title
 from ..creation.factories import asked
@@ -16,6 +18,9 @@ from ..outputs import into
 from .arithmetic import split
 from .interleaving import join
 from .views import as_complex, complex_view, view_as_real
+
+if TYPE_CHECKING:
+    from ...tensors.type_aliases import DeviceLike
 
 
 def by_parts(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], values: tuple[Any, ...] = ()) -> Tensor:
@@ -212,27 +217,31 @@ def linspace_rule(
 
 
 def logspace_rule(
-    function: Any,
-    start: Any,
-    end: Any,
+    function: object,
+    start: Tensor | complex,
+    end: Tensor | complex,
     steps: int,
     base: float = 10.0,
     *,
-    dtype: Any = None,
-    out: Any = None,
+    dtype: ElementType | None = None,
+    out: Tensor | None = None,
     requires_grad: bool = False,
-    **named: Any,
+    device: DeviceLike = None,
+    layout: object = None,
+    pin_memory: bool = False,
 ) -> Tensor:
-    kind, named["device"] = _complex_kind("logspace", dtype, named.get("device"), out)
-    exponents = linspace(start, end, steps, dtype=kind, **named)
-    # As C++ computes powers of complex numbers.
+    """``base`` to the powers evenly spaced from ``start`` to ``end``, of shape [steps], as C++ computes powers of complex numbers."""
+    kind, place = _complex_kind("logspace", dtype, device, out)
+    exponents = linspace(start, end, steps, dtype=kind, device=place, layout=layout, pin_memory=pin_memory)
     result = (exponents * cmath.log(base)).exp() if base else exponents * 0
     if out is not None:
         return into(result, out)
     return as_leaf(result, requires_grad)
 
 
-def _complex_kind(name: str, dtype: Any, place: Any, out: Tensor | None) -> tuple[Any, Any]:
+def _complex_kind(
+    name: str, dtype: ElementType | None, place: DeviceLike, out: Tensor | None
+) -> tuple[ElementType, Device]:
     """Return the type and the device of numbers between ends of which one is complex, or that are asked for in a complex type.
 
     Raises:

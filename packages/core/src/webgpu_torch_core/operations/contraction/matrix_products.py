@@ -216,6 +216,9 @@ def matrix_product(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
     right = other.unsqueeze(1) if other.ndim == 1 else other
     if left.shape[-1] != right.shape[-2]:
         if input.ndim == 1 and other.ndim == 1:
+            if input.dtype is not other.dtype:
+                found = f"{dtype_title(input.dtype)} and {dtype_title(other.dtype)}"
+                raise RuntimeError(f"dot : expected both vectors to have same dtype, but found {found}")
             raise RuntimeError(
                 f"inconsistent tensor size, expected tensor [{input.shape[0]}] and src [{other.shape[0]}] to have the same "
                 f"number of elements, but got {input.shape[0]} and {other.shape[0]} elements respectively"

@@ -230,7 +230,7 @@ def filled(shape: tuple[int, ...], value: Any, kind: dtype, place: device) -> Te
     return record_on(engine, place, fill_kernel(shape, kind), (), (value,), (contiguous_layout(shape),))
 
 
-def number_of(input: Tensor, value: Any) -> Tensor:
+def number_of(input: Tensor, value: complex) -> Tensor:
     """Return a number as a tensor of no dimensions beside a tensor.
 
     Raises:

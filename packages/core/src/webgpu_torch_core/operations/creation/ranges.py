@@ -251,8 +251,9 @@ def eye(
     require_layout(layout, pin_memory)
     n = operator.index(n)
     columns = n if m is None else operator.index(m)
-    if n < 0 or columns < 0:
-        raise RuntimeError(f"n must be greater or equal to 0, got {min(n, columns)}")
+    for name, each in (("n", n), ("m", columns)):
+        if each < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {each}")
     kind, place = asked(dtype, device, out, default_float[0])
     kernel = eye_kernel(n, columns, kind)
     result = record_on(engine_for(place), place, kernel, (), (), (contiguous_layout((n, columns)),))

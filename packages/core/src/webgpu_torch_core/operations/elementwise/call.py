@@ -484,7 +484,7 @@ def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] 
     given = operands[0].dtype if operands and isinstance(operands[0], Tensor) else result.dtype
     converts = given.is_complex and (out.dtype.is_floating_point or out.dtype is given)
     if exact and out.dtype is not result.dtype and not converts:
-        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype!r}, but got {out.dtype!r} instead")
+        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype.word}, but got {out.dtype.word} instead")
     require_castable(result.dtype, out.dtype)
     if out.device != result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, but it is on {out.device}")

@@ -377,10 +377,16 @@ def check_source(name: str, input: Tensor, axis: int, index: Tensor, source: Ten
     own, given = list(input._layout.shape), list(source._layout.shape)
     for sizes in (own, given) if copies or (own and given) else ():
         del sizes[axis : axis + 1]
+    if own != given and not copies:
+        raise RuntimeError(
+            "source tensor shape must match self tensor shape, excluding the specified dimension. "
+            f"Got self.shape = {list(input.shape)} source.shape = {list(source.shape)}"
+        )
     if own != given:
         raise RuntimeError(
-            f"{name}_(): Source/destination tensor must have same slice shapes: {list(source.shape)} does not fit "
-            f"{list(input.shape)} but for dimension {axis}"
+            f"{name}_(): Source/destination tensor must have same slice shapes. Destination slice shape: "
+            f"{' '.join(map(str, own))} at dimension {axis} and source slice shape: "
+            f"{' '.join(map(str, given))} at dimension 0."
         )
     if copies:
         _check_count(name, axis, count, source, IndexError)

@@ -12,7 +12,7 @@ from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, layout
 from ...ir.monoids import monoid
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach_zeros, check_apart, kernel_cache, needs_gradient, no_view, record, row_major
+from ..common import attach_zeros, check_apart, kernel_cache, needs_gradient, no_view, record, row_major, type_title
 from ..creation.ranges import arange
 from ..creation.strided import constant_pad_nd
 from ..elementwise.overloads import where
@@ -227,6 +227,8 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     Raises:
         RuntimeError: ``source`` is of another type, or is known to have too few elements.
     """
+    if mask.dtype is not bool_:
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {type_title(mask)}")
     if input.dtype is not source.dtype:
         names = (repr(each.dtype).removeprefix("torch.") for each in (input, source))
         raise RuntimeError(

@@ -167,7 +167,7 @@ def _split_dimension(name: str, least: int, dimension: Any, doc: str) -> None:
     def function(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
         if input.ndim < least:
             raise RuntimeError(
-                f"torch.{name} requires a tensor with at least {least} dimension{'s' if least > 1 else ''}, but got a tensor "
+                f"torch.{name} requires a tensor with at least {least} dimension, but got a tensor "
                 f"with {input.ndim} dimensions!"
             )
         dim = dimension(input)

@@ -209,8 +209,8 @@ def movedim(input: Tensor, source: int | Sequence[int], destination: int | Seque
     ]
     if len(sources) != len(targets):
         raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({source} dims) should contain the same number of dims as "
-            f"destination ({destination} dims)"
+            f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain the same number of "
+            f"dims as destination ({list(destination)} dims)"
         )
     for name, chosen in (("source", sources), ("destination", targets)):
         if len(set(chosen)) != len(chosen):

@@ -154,7 +154,9 @@ def normalize(
 ) -> Tensor:
     """The input divided by its norm along a dimension, the 2-norm if no other is given."""
     p = 2.0 if p is None else p
-    return into(input / clamp(vector_norm(input, p, dim, True), min=eps).expand(input._layout.shape), out, read=(input,))
+    return into(
+        input / clamp(vector_norm(input, p, dim, True), min=eps).expand(input._layout.shape), out, read=(input,)
+    )
 
 
 relu_ = make_in_place(e.relu, "relu_")

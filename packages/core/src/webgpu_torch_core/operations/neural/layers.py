@@ -220,12 +220,12 @@ def rms_norm(
     if not shape:
         raise RuntimeError(
             f"Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
-            f"normalized_shape={list(shape)}"
+            f"normalized_shape = {list(shape)}"
         )
     if weight is not None and tuple(weight._layout.shape) != shape:
         raise RuntimeError(
             f"Expected weight to be of same shape as normalized_shape, but got weight of shape {list(weight.shape)} and "
-            f"normalized_shape={list(shape)}"
+            f"normalized_shape = {list(shape)}"
         )
     if tuple(input._layout.shape[max(input.ndim - len(shape), 0) :]) != shape:
         raise RuntimeError(

@@ -463,7 +463,7 @@ def multinomial(
         raise RuntimeError(f"multinomial expects Long tensor out, got: {type_title(out)}")
     num_samples = operator.index(num_samples)
     if num_samples <= 0:
-        raise RuntimeError(f"cannot sample n_sample <= 0 samples, got {num_samples}")
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > input.shape[-1]:
         raise RuntimeError("cannot sample n_sample > prob_dist.size(-1) samples without replacement")
     rows = 1 if input.ndim == 1 else input.shape[0]

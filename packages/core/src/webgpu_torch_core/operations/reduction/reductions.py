@@ -157,7 +157,7 @@ def mean(
         kind = computed_in(dtype, out) or kind
     if kind.category < 2:
         raise RuntimeError(
-            "mean(): could not infer output dtype. Input dtype must be either a floating point or complex dtype. "
+            f"mean(): could not infer output dtype. {'Input' if dtype is None else 'Optional'} dtype must be either a floating point or complex dtype. "
             f"Got: {dtype_title(kind)}"
         )
     dims = as_dimensions(dim, input.ndim)

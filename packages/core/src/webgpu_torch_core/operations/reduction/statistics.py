@@ -36,6 +36,7 @@ from ..outputs import computed_in, into
 from ..return_types import make
 from ..sorting.order import order_statistic, sort
 from ..sorting.searching import searchsorted
+from ..value_checks import require_none
 from .counting import counted
 from .moments import vector_norm
 from .reductions import restore, spread_evenly
@@ -220,11 +221,14 @@ def cov(
             )
         if each.dtype.category != category:
             kind = "integral" if category == 1 else "floating point"
-            raise RuntimeError(f"cov(): expected {name} to have {kind} dtype but got {name} with {each.dtype!r} dtype")
+            raise RuntimeError(
+                f"cov(): expected {name} to have {kind} dtype but got {name} with {dtype_title(each.dtype)} dtype"
+            )
         if each.numel() != count:
             raise RuntimeError(
                 f"cov(): expected {name} to have the same numel as there are observations in the input but got {each.numel()} != {count}"
             )
+        require_none(each.detach() < 0, f"cov(): {name} cannot be negative")
         weights = each if weights is None else weights * each
     total: Any = count if weights is None else weights.sum()
     mean = values.mean(1, True) if weights is None else (values * weights).sum(1, True) / total
@@ -429,9 +433,7 @@ def histogramdd(
     depth = points.shape[1]
     sizes = [bins] * depth if isinstance(bins, int) else list(bins)
     if len(sizes) != depth:
-        raise RuntimeError(
-            f"histogramdd: The size of bins must be equal to the innermost dimension of the input tensor: {len(sizes)} != {depth}"
-        )
+        raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
     ends = (
         [None] * depth if range is None else [tuple(range[2 * number : 2 * number + 2]) for number in _numbers(depth)]
     )

@@ -132,7 +132,7 @@ def bucketize(
         RuntimeError: boundaries of another number of dimensions than one.
     """
     if boundaries.ndim != 1:
-        raise RuntimeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
+        raise RuntimeError(f"boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     values = input if isinstance(input, Tensor) else tensor(input, device=boundaries.device)
     return searchsorted(boundaries, values, out_int32=out_int32, right=right, out=out)
 
