@@ -137,3 +137,64 @@ def test_factors_of_lists_are_one_tensor_too() -> None:
     ):
         with pytest.raises(RuntimeError, match=said):
             ours._foreach_addcdiv(inputs[0], inputs[0], inputs[0], scalars=wrong)
+
+
+#: of a library, what it refuses, in the words that it has for that
+REFUSED: dict[str, typing.Callable[[Any], object]] = {
+    "movedim": lambda t: t.movedim(t.ones(2, 3), (0,), (1, 0)),
+    "view": lambda t: t.ones(2, 3).view(0, -1),
+    "eye": lambda t: t.eye(2, -2),
+    "softshrink": lambda t: t.nn.functional.softshrink(t.ones(1, dtype=t.float16), -0.5),
+    "dot": lambda t: t.dot(t.ones(2), t.ones(3, dtype=t.float16)),
+    "mean": lambda t: t.ones(2).mean(dtype=t.int64),
+    "index_copy": lambda t: t.ones(2, 3).index_copy(0, t.tensor([0]), t.ones(1, 2)),
+    "index_add": lambda t: t.ones(2, 3).index_add(0, t.tensor([0]), t.ones(1, 2)),
+    "masked_scatter": lambda t: t.masked_scatter(t.ones(2), t.ones(2), t.ones(2)),
+    "cov": lambda t: t.cov(t.ones(3, 2), fweights=t.tensor([1, -1])).tolist(),
+    "cov by shares": lambda t: t.cov(t.ones(3, 2), aweights=t.tensor([1.0, -1.0])).tolist(),
+    "cauchy_": lambda t: t.ones(2).cauchy_(0, -1),
+    "exponential_": lambda t: t.ones(2).exponential_(-2),
+    "geometric_": lambda t: t.ones(2).geometric_(1.5),
+    "normal_": lambda t: t.ones(2).normal_(0, -1e-7),
+    "multinomial": lambda t: t.multinomial(t.ones(2), 0),
+    "gather": lambda t: t.gather(t.ones(2), 0, t.tensor([0]), out=t.empty(1, dtype=t.float64)),
+    "mm": lambda t: t.mm(t.ones(2, 2), t.ones(2, 2), out=t.empty(2, 2, dtype=t.int64)),
+    "sum": lambda t: t.sum(t.ones(2), 0, dtype=t.float32, out=t.empty((), dtype=t.float64)),
+    "bucketize": lambda t: t.bucketize(t.ones(2), t.ones(2, 2)),
+    "vsplit": lambda t: t.vsplit(t.ones(2), 2),
+    "histogramdd": lambda t: t.histogramdd(t.ones(2, 2), [2]),
+    "adaptive_max_pool2d": lambda t: t.nn.AdaptiveMaxPool2d((1, -1))(t.ones(1, 2, 3, 3)),
+    "max_pool1d": lambda t: t.nn.MaxPool1d(1)(t.ones(1, 2, 0)),
+    "max_pool2d": lambda t: t.nn.MaxPool2d(1)(t.ones(1, 1, 2, 0)),
+    "rms_norm": lambda t: t.nn.functional.rms_norm(t.ones(2), []),
+    "rrelu": lambda t: t.nn.functional.rrelu(t.ones(2), 0.5, 0.1),
+    "conv2d": lambda t: t.nn.Conv2d(1, 1, 2)(t.ones(1, 1, 3, 3).double()),
+    "conv2d without a bias": lambda t: t.nn.Conv2d(1, 1, 2, bias=False)(t.ones(1, 1, 3, 3).double()),
+    "conv_transpose1d": lambda t: t.nn.ConvTranspose1d(1, 1, 2)(t.ones(1, 1, 3).double()),
+    "linear": lambda t: t.nn.functional.linear(t.ones(4, 3), t.ones(3), t.ones(())),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_words_of_refusals(name: str) -> None:
+    with pytest.raises(RuntimeError) as wanted:
+        REFUSED[name](reference)
+    with pytest.raises(type(wanted.value)) as found:
+        REFUSED[name](ours)
+    assert str(found.value).split("\n")[0] == str(wanted.value).split("\n")[0]
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_attention_over_no_examples(weights: bool) -> None:
+    module, none = ours.nn.MultiheadAttention(4, 2, batch_first=True), ours.ones(0, 3, 4)
+    assert module(none, none, none, need_weights=weights)[0].shape == (0, 3, 4)
+    model = ours.nn.Transformer(4, 2, 1, 1, 8, batch_first=True)
+    assert model(none, ours.ones(0, 2, 4)).shape == (0, 2, 4)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda t: t.nn.AvgPool1d(2), lambda t: t.nn.PReLU(), lambda t: t.nn.FractionalMaxPool2d(2, output_size=1)]
+)
+def test_order_of_attributes(make: typing.Callable[[Any], Any]) -> None:
+    wanted, found = ([name for name in vars(make(t)) if not name.startswith("_")] for t in (reference, ours))
+    assert found == wanted

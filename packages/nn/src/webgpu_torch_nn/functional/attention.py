@@ -234,8 +234,8 @@ def _heads(
     """Return outputs [n * heads, l, e] and, where needed, weights."""
     if need_weights:
         return _attended(queries, keys, values, mask, dropout_p)
-    parts = [each.reshape(-1, heads, *each.shape[1:]) for each in (queries, keys, values)]
+    parts = [each.reshape(each.shape[0] // heads, heads, *each.shape[1:]) for each in (queries, keys, values)]
     if mask is not None:
-        mask = mask.unsqueeze(0) if mask.shape[0] == 1 else mask.reshape(-1, heads, *mask.shape[1:])
+        mask = mask.unsqueeze(0) if mask.shape[0] == 1 else mask.reshape(mask.shape[0] // heads, heads, *mask.shape[1:])
     result = scaled_dot_product_attention(parts[0], parts[1], parts[2], mask, dropout_p, is_causal)
     return result.reshape(queries.shape[0], *result.shape[2:]), None

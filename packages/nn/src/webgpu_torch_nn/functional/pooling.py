@@ -37,8 +37,7 @@ def _windows_that_fit(size: int, taps: int, stride: int, padding: int, dilation:
 _EMPTY = {
     "avg_pool": "Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got:{shape}",
     "avg_pool3d": "{function}(): Expected input's non-batch dimensions to have positive length, but input has a shape of {shape}",
-    "max_pool1d": "{function}: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got: {shape}",
-    "max_pool2d": "{function}: Expected 3D or 4D (batch mode) tensor with optional 0 dim batch size for input, but got: {shape}",
+    "max_pool1d": "{function}: Expected 2D or 3D (batch mode) tensor with optional 0 dim batch size for input, but got:{shape}",
     "max_pool3d": "{function}: Expected input's non-batch dimensions to have positive length, but got: {shape}",
 }
 

@@ -278,8 +278,9 @@ class PReLU(Module):
     """``x`` where positive, ``weight * x`` elsewhere, with one learned weight or one per channel (He et al., 2015)."""
 
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
-        super().__init__()
+        # As in PyTorch, before what every module has.
         self.num_parameters = num_parameters
+        super().__init__()
         self.init = init
         self.weight = Parameter(torch.empty(num_parameters, device=device, dtype=dtype))
         self.reset_parameters()

@@ -141,6 +141,8 @@ class AvgPool1d(_AvgPoolNd):
     ) -> None:
         strides = self._sizes(kernel_size if stride is None else stride)
         super().__init__(self._sizes(kernel_size), strides, self._sizes(padding), ceil_mode, count_include_pad)
+        # Only windows of more dimensions take one.
+        del self.divisor_override
 
     def forward(self, input: Tensor) -> Tensor:
         pool = self._function("avg_pool")
@@ -225,11 +227,11 @@ class _FractionalMaxPoolNd(_Ranked):
     ) -> None:
         super().__init__()
         self.kernel_size: tuple[int, ...] = self._sizes(kernel_size)
+        self.return_indices = return_indices
         self.output_size: tuple[int, ...] | None = self._sizes(output_size)
         self.output_ratio: tuple[float, ...] | None = self._sizes(output_ratio)
         if any(size <= 0 for size in self.kernel_size):
             raise ValueError(f"kernel_size must be greater than zero for all dimensions, got {self.kernel_size}")
-        self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
         name = type(self).__name__
         if output_size is None and output_ratio is None:

@@ -18,7 +18,7 @@ from ...notices import warn_once
 from ...record.devices import on_host
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, needs_gradient, ordered_as, record, with_ordered_gradient
+from ..common import attach, kernel_cache, needs_gradient, ordered_as, record, type_title, with_ordered_gradient
 from ..movement.joining import clamped, element_index, flip, place_inside
 from .convolution_remainders import transposed_kernel, weight_by_remainder_kernel
 from .matrix_products import _accumulator, _wide_type
@@ -376,11 +376,10 @@ def require_kinds(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
     Raises:
         RuntimeError: weight or bias are of another type than the input.
     """
-    for each, name in ((weight, "weight"), (bias, "bias")):
-        if each is not None and each.dtype is not input.dtype:
-            raise RuntimeError(
-                f"Input type ({input.dtype.word}) and {name} type ({each.dtype.word}) should be the same"
-            )
+    if bias is not None and bias.dtype is not input.dtype:
+        raise RuntimeError(f"Input type ({input.dtype.word}) and bias type ({bias.dtype.word}) should be the same")
+    if weight.dtype is not input.dtype:
+        raise RuntimeError(f"expected scalar type {type_title(input)} but found {type_title(weight)}")
 
 
 def _convolution(

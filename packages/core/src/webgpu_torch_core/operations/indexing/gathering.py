@@ -387,6 +387,8 @@ def scatter(
             "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a future PyTorch release. "
             "Use torch.scatter_reduce instead for more reduction options."
         )
+    if source is None:
+        raise TypeError("scatter() received neither a source nor a value")
     if not isinstance(source, Tensor):
         source = number_of(input, source).expand(index._layout.shape)
     if reduce not in (None, "add", "multiply"):

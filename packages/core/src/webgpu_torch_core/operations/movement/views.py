@@ -202,15 +202,12 @@ def t(input: Tensor) -> Tensor:
 @operation("view", aliases=("moveaxis",))
 def movedim(input: Tensor, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
     """Dimensions moved to other positions."""
-    sources = [wrap_dimension(each, input.ndim) for each in (source if isinstance(source, Sequence) else (source,))]
-    targets = [
-        wrap_dimension(each, input.ndim)
-        for each in (destination if isinstance(destination, Sequence) else (destination,))
-    ]
+    first, last = ([each] if isinstance(each, int) else list(each) for each in (source, destination))
+    sources, targets = ([wrap_dimension(each, input.ndim) for each in dims] for dims in (first, last))
     if len(sources) != len(targets):
         raise RuntimeError(
-            f"movedim: Invalid source or destination dims: source ({list(source)} dims) should contain the same number of "
-            f"dims as destination ({list(destination)} dims)"
+            f"movedim: Invalid source or destination dims: source ({first} dims) should contain the same number of dims as "
+            f"destination ({last} dims)"
         )
     for name, chosen in (("source", sources), ("destination", targets)):
         if len(set(chosen)) != len(chosen):
