@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import webgpu_torch_core as core
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from webgpu_torch_backend_cpu import reductions, runtime
@@ -194,3 +195,37 @@ def test_few_long_rows_are_those_of_many():
     np.testing.assert_array_equal(runtime.rows(source, first, (1,), 2), expected)
     runtime.rows(source, first, (1,), 2, out=into)
     np.testing.assert_array_equal(into, expected)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_products_of_few_rows(batch, kind):
+    generator = np.random.default_rng(0)
+    few, lines = (generator.integers(-9, 9, (*batch, size, 40)).astype(kind) for size in (5, 70))
+    expected = np.einsum("...mk,...nk->...mn", few, lines)
+    for left in (few, np.ascontiguousarray(few.swapaxes(-1, -2)).swapaxes(-1, -2)):
+        for right in (lines.swapaxes(-1, -2), np.ascontiguousarray(lines.swapaxes(-1, -2))):
+            found = runtime.product(left, right)
+            np.testing.assert_array_equal(found, expected)
+            assert found.flags.c_contiguous
+            into = np.empty_like(expected)
+            runtime.product(left, right, out=into)
+            np.testing.assert_array_equal(into, expected)
+
+
+def test_linear_layers_of_small_batches_take_the_matrix_first(monkeypatch):
+    monkeypatch.setenv("WEBGPU_TORCH_CPU_JIT", "0")
+    seen = []
+    product = runtime.product
+    monkeypatch.setattr(runtime, "product", lambda *given, **named: seen.append(1) or product(*given, **named))
+    torch.manual_seed(0)
+    weight, bias = torch.randn(1024, 260), torch.randn(1024)
+    with core.device("cpu"):
+        ours = [core.tensor(each.tolist()) for each in (weight, bias)]
+        for rows, expected in ((1, 0), (8, 1), (65, 1)):
+            x = torch.randn(rows, 260)
+            found = core.functional.linear(core.tensor(x.tolist()), *ours).tolist()
+            torch.testing.assert_close(
+                torch.tensor(found), torch.nn.functional.linear(x, weight, bias), rtol=1e-4, atol=1e-4
+            )
+            assert len(seen) == expected

@@ -22,6 +22,9 @@ from .writer import BLOCK_ELEMENTS, Writer, subscript
 #: elements of a row from which on it is reduced in pieces, so that no copy of all of it is made
 LONG_ROW = 1 << 17
 
+#: rows up to which, and products from which on, a matrix is the left operand rather than, by its columns, the right one
+MOST_ROWS, LEAST_WORK = 64, 1 << 20
+
 #: bytes after which lines of the first-level cache share a place, how many may, and how far apart elements lie at least that often do
 PAGE, WAYS, CLOSE = 1 << 12, 8, 1 << 9
 
@@ -248,7 +251,9 @@ class ContractionWriter(Writer):
             if {kernel.left.step, kernel.right.step} == {"load"} and kernel.left.payload[0] == kernel.right.payload[0]:
                 # Of a matrix and itself NumPy has BLAS compute one half, and takes longer to mirror it than that saves.
                 sides[1] += ".copy()"
-            product = f"n.matmul({sides[0]}, n.swapaxes({sides[1]}, -1, -2)"
+            rows, work = number_of_elements(kernel.m), number_of_elements(kernel.m + kernel.n + kernel.k)
+            function = "r.product" if 1 < rows <= MOST_ROWS and work >= LEAST_WORK else "n.matmul"
+            product = f"{function}({sides[0]}, n.swapaxes({sides[1]}, -1, -2)"
             if windows.stored_whole(kernel, shape):
                 whole = self.view("outputs", 0, kernel.dtype, 0, kernel.stores[0].strides, shape)
                 matrices = (*kernel.batch, *map(number_of_elements, (kernel.m, kernel.n)))

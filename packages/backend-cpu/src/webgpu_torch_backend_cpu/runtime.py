@@ -407,6 +407,20 @@ def scan_with(how: Combination, values: Array, reverse: bool) -> tuple[Array, ..
     return how.results(*state)
 
 
+def product(few: Array, columns: Array, out: Array | None = None) -> Array:
+    """Return the product of matrices of few rows and others, written into ``out``.
+
+    BLAS takes up to three times as long where columns lie in one piece each as for these, as rows, times the few rows, as columns.
+    """
+    if columns.strides[-2] != columns.itemsize or few.strides[-1] != few.itemsize or columns.dtype.kind != "f":
+        return np.matmul(few, columns, out=out)
+    found = np.matmul(columns.swapaxes(-1, -2), few.swapaxes(-1, -2)).swapaxes(-1, -2)
+    if out is None:
+        return np.ascontiguousarray(found)
+    out[...] = found
+    return out
+
+
 def accumulated(how: np.ufunc, values: Array, kind: type[np.generic]) -> Array:
     """Return what the elements of a type up to each along the last axis come to."""
     if not _side_by_side(values):
