@@ -40,8 +40,9 @@ uint64_t encoder_done(void *);
 void encoder_collect(void *, uint64_t);
 int encoder_refuse(void *);
 """
+_PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 #: nanoseconds that a thread looks for what it waits for before it sleeps, where there are processors to spare
-_SPINNING = 100_000 if (os.cpu_count() or 1) >= 8 else 0
+_SPINNING = 100_000 if _PROCESSORS >= 8 else 0
 #: bytes up to which what is written is copied, instead of waiting for what was handed over before
 WRITTEN = 1 << 16
 
