@@ -16,14 +16,13 @@ from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu import device as device_module
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.codegen import VARIANTS, contraction_prepared, generate
-from webgpu_torch_backend_wgpu.codegen.contraction import loads_of
 from webgpu_torch_backend_wgpu.codegen.packed_numbers import plain_numbers
 from webgpu_torch_backend_wgpu.codegen.preparing import preparing_pays
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
 from webgpu_torch_backend_wgpu.program import Capabilities
 from webgpu_torch_core.ir.dtypes import bfloat16, float32, uint8
 from webgpu_torch_core.ir.encodings import ENCODINGS
-from webgpu_torch_core.ir.expression import accumulator, cast, coordinate, load, reduced
+from webgpu_torch_core.ir.expression import accumulator, cast, coordinate, load, loads_of, operand_of, reduced
 from webgpu_torch_core.ir.kernels import Operand, Output, PreparedContraction, Reduction, Store
 from webgpu_torch_core.ir.monoids import monoid
 from webgpu_torch_core.operations.contraction.encoded_weights import decode_weight, encode_weight, encoded_linear
@@ -52,9 +51,8 @@ def preparing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[PreparedContract
     def pays(kernel: PreparedContraction, capabilities: Capabilities) -> bool:
         facts = capabilities.facts.replace(dispatch=1.0)
         # A device is asked about a kernel with the buffers that it would bind.
-        for load in (each for root in kernel.expressions() for each in loads_of(root)):
-            operand = load.payload[0] if load.step == "load" else load.payload
-            assert kernel.operands[operand].dtype == load.dtype
+        for load in loads_of(*kernel.expressions()):
+            assert kernel.operands[operand_of(load)].dtype == load.dtype
         assert len(kernel.outputs) == len(kernel.all_stores())
         return preparing_pays(kernel, capabilities.replace(software=False, facts=facts))
 

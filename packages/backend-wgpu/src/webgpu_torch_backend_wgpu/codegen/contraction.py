@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from webgpu_torch_core.ir.expression import Expression, topological
+from webgpu_torch_core.ir.expression import Expression, loads_of, topological
 from webgpu_torch_core.ir.kernels import Contraction, roots_of
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 
@@ -40,11 +40,6 @@ def halves_in_words(values: list[Node]) -> Node:
     """Return eight halves as four words."""
     pairs = [bitcast("u32", vector("f16", values[first : first + 2])) for first in range(0, len(values), 2)]
     return vector("u32", pairs)
-
-
-def loads_of(root: Expression) -> list[Expression]:
-    """Return the loads inside an expression."""
-    return [node for node in topological(root) if node.step in ("load", "load_at")]
 
 
 def large_group(kernel: Contraction) -> str:

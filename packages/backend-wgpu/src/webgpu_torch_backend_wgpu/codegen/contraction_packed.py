@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.expression import Expression, loads_of, operand_of
 from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction, roots_of
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..facts import Facts
 from ..program import Capabilities, Pass, Program
 from .access import LANES
-from .contraction import Frame, Side, large_group, loads_of
+from .contraction import Frame, Side, large_group
 from .contraction_prepared import AT_ONCE, REDUCED, PreparedGenerator, computing_seconds
 from .contraction_vector import SKINNY, Strip, VectorGenerator
 from .ir import Buffer, Call, Literal, LoadGroup, Node, bitcast, choose, convert_to, fixed, minimum, u32, vector
@@ -96,8 +96,7 @@ def packed_strips(kernel: Contraction, capabilities: Capabilities) -> list[Packe
 def _can_bind_pieces(kernel: Contraction, capabilities: Capabilities) -> bool:
     """Return whether a pass may bind pieces beside all that a product reads and stores; one buffer more may be for reports."""
     big = kernel.right if large_group(kernel) == "n" else kernel.left
-    loads = [node for root in (big, *roots_of(kernel.stores)) for node in loads_of(root)]
-    read = {node.payload[0] if node.step == "load" else node.payload for node in loads}
+    read = set(map(operand_of, loads_of(big, *roots_of(kernel.stores))))
     sizes = [each.numel * each.dtype.itemsize for each in (*(kernel.operands[each] for each in read), *kernel.outputs)]
     bound = sum(max(1, -(-size // capabilities.binding_bytes)) for size in sizes)
     return bound + len(_SCRATCH) < capabilities.storage_buffers

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from webgpu_torch_core.ir.expression import Expression, binary, constant, topological
+from webgpu_torch_core.ir.expression import Expression, binary, constant, loads_of, topological
 from webgpu_torch_core.ir.kernels import Scatter
 from webgpu_torch_core.ir.layouts import number_of_elements
 
@@ -93,7 +93,7 @@ def _size(term: Expression) -> int | None:
     if term.step != "minimum" or term.arguments[1].step != "constant" or term.arguments[0].step != "maximum":
         return None
     least = term.arguments[0].arguments[1]
-    reads = any(node.step in ("load", "load_at") for node in topological(term))
+    reads = loads_of(term)
     return term.arguments[1].payload + 1 if reads and least.step == "constant" and least.payload == 0 else None
 
 

@@ -329,6 +329,16 @@ def topological(*roots: Expression) -> tuple[Expression, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(map(_order, roots))))
 
 
+def loads_of(*roots: Expression) -> list[Expression]:
+    """Return the loads under the roots."""
+    return [node for node in topological(*roots) if node.step in ("load", "load_at")]
+
+
+def operand_of(load: Expression) -> int:
+    """Return the number of the operand that a load reads."""
+    return load.payload[0] if load.step == "load" else load.payload
+
+
 #: nodes of an expression up to which it is walked by calls, which takes half of the time
 _SHALLOW = 64
 

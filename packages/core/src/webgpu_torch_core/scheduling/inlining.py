@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from ..ir.expression import Expression, load, load_at, rewrite, topological
+from ..ir.expression import Expression, load, load_at, loads_of, rewrite, topological
 from ..ir.kernels import Attention, Contraction, Kernel, Pointwise
 from ..ir.layouts import Shape, contiguous_strides, number_of_elements
 from ..ir.records import Record
@@ -47,7 +47,7 @@ class Definition(Record):
 
     def loads(self) -> int:
         """Return how many loads the expression makes."""
-        return sum(1 for node in topological(self.value) if node.step in ("load", "load_at"))
+        return len(loads_of(self.value))
 
 
 class NeedsSplit(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..ir.expression import Expression, topological
+from ..ir.expression import Expression, loads_of, operand_of, topological
 from ..ir.kernels import Contraction, Kernel, Operand, Output, Pointwise
 from .domain import collapse, schedule_cache
 from .placing import Numbers, Placed, Slots, renumbered, taken
@@ -73,11 +73,8 @@ def _localized(
     """Return a kernel with numbers by first use, the operands and parameters that it loads, and what outputs may overwrite."""
     kernel = collapse(kernel) if collapses else kernel
     nodes = topological(*kernel.expressions())
-    loaded = [
-        node.payload[0] if node.step == "load" else node.payload for node in nodes if node.step in ("load", "load_at")
-    ]
     types = {node.payload: node.dtype for node in nodes if node.step == "parameter"}
-    numbers, parameters = tuple(dict.fromkeys(loaded)), tuple(types)
+    numbers, parameters = tuple(dict.fromkeys(map(operand_of, loads_of(*kernel.expressions())))), tuple(types)
     new = [{old: number for number, old in enumerate(each)} for each in (numbers, parameters)]
     local = renumbered(kernel, *new).replace(
         operands=taken(operands, numbers), outputs=outputs, parameters=tuple(types.values())
@@ -108,12 +105,8 @@ def _accesses(kernel: Any) -> dict[int, set[Any]]:
     tiled: list[Expression] = [each.value for each in getattr(kernel, "reductions", ())]
     tiled += (kernel.left, kernel.right) if isinstance(kernel, Contraction) else ()
     tiled += [root for store in kernel.all_stores() for root in store.roots()[1:]]
-    for node in topological(*tiled):
-        if node.step in ("load", "load_at"):
-            found[node.payload[0] if node.step == "load" else node.payload].add(None)
-    for node in topological(*(store.value for store in kernel.all_stores())):
-        if node.step == "load":
-            found[node.payload[0]].add(node.payload[1:])
-        elif node.step == "load_at":
-            found[node.payload].add(None)
+    for node in loads_of(*tiled):
+        found[operand_of(node)].add(None)
+    for node in loads_of(*(store.value for store in kernel.all_stores())):
+        found[operand_of(node)].add(node.payload[1:] if node.step == "load" else None)
     return found
