@@ -235,6 +235,9 @@ def attach_zeros(result: Tensor, title: str, ignored: Sequence[Tensor]) -> Tenso
     return attach(same, title, (result, *ignored), lambda grad: (grad, *(grad.new_zeros(shape) for shape in shapes)))
 
 
+_INTEGERS = frozenset((int,))
+
+
 def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:
     """Return sizes given as separate integers (0-d tensors among them), one tuple, or one Size.
 
@@ -245,6 +248,10 @@ def sizes_from(sizes: Sequence[Any]) -> tuple[int, ...]:
         raise TypeError("missing 1 required positional arguments: the sizes")
     if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
         sizes = sizes[0]
+    if _INTEGERS.issuperset(map(type, sizes)):
+        found = tuple(sizes)
+        if not found or (-LARGEST_SIZE <= min(found) and max(found) <= LARGEST_SIZE):
+            return found
     for position, each in enumerate(sizes, 1):
         if each.__class__ is not int and not is_whole(each, position == 1):
             raise TypeError(

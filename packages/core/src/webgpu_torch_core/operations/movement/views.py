@@ -179,14 +179,19 @@ def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
 @operation("view", aliases=("swapaxes", "swapdims"))
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged."""
-    first, second = wrap_dimension(dim0, input.ndim), wrap_dimension(dim1, input.ndim)
-    source = input._layout
+    first, second, target = _exchanged(input._layout, int(dim0), int(dim1))
+    return make_view(input, target, "TransposeBackward0", lambda grad: transpose(grad, first, second))
+
+
+@lru_cache(maxsize=8192)
+def _exchanged(source: Layout, dim0: int, dim1: int) -> tuple[int, int, Layout]:
+    """Return two dimensions counted from the first, and the layout with these exchanged."""
+    first, second = wrap_dimension(dim0, source.ndim), wrap_dimension(dim1, source.ndim)
     shape, strides = list(source.shape), list(source.strides)
-    if input.ndim:
+    if source.ndim:
         shape[first], shape[second] = shape[second], shape[first]
         strides[first], strides[second] = strides[second], strides[first]
-    target = layout(tuple(shape), tuple(strides), source.offset)
-    return make_view(input, target, "TransposeBackward0", lambda grad: transpose(grad, first, second))
+    return first, second, layout(tuple(shape), tuple(strides), source.offset)
 
 
 @operation("view", title="TBackward0")
