@@ -203,10 +203,11 @@ class Overloads:
             self._right.add(classes)
 
     def _refusal(self, args: tuple[object, ...], kwargs: dict[str, object]) -> TypeError:
-        given = [type(each).__name__ for each in args]
+        bound = bound_of(self._path)
+        given = [type(each).__name__ for each in args[bound:]]
         given += [f"{name}={type(value).__name__}" for name, value in kwargs.items()]
         expected = "".join(
-            f"\n * ({', '.join(str(one) for one in each.parameters.values())})".replace("'", "")
+            f"\n * ({', '.join(str(one) for one in [*each.parameters.values()][bound:])})".replace("'", "")
             for each in self._choices
         )
         return TypeError(
@@ -258,41 +259,41 @@ class Options:
         # Where there are none, no call has as many arguments.
         self.first = next((number for number, each in enumerate(places) if each.kinds), sys.maxsize - 1)
 
-    def require(self, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-        """Look at what is given for options.
+    def require(self, args: tuple[object, ...], kwargs: dict[str, object], path: str) -> None:
+        """Look at what is given for options; ``path``: under which name of the public API.
 
         Raises:
             TypeError: the declaration excludes it.
         """
         classes = tuple(map(type, args))
         if classes not in self._right:
-            self._require_places(args, classes)
+            self._require_places(args, classes, path)
         for name, value in kwargs.items():
             found = self.by_name[name]
             if value.__class__ not in found and not found.learn(value):
                 raise self._refusal(name, None, found.kinds, value)
 
-    def _require_places(self, args: tuple[object, ...], classes: tuple[type, ...]) -> None:
+    def _require_places(self, args: tuple[object, ...], classes: tuple[type, ...], path: str) -> None:
         if self._names is None:
             self._prepare()
         for place in range(self.first, min(len(args), len(self.by_place))):
             found, value = self.by_place[place], args[place]
             if value.__class__ not in found and not found.learn(value):
-                raise self._refusal((self._names or ())[place], place + 1, found.kinds, value)
+                raise self._refusal((self._names or ())[place], place + 1 - bound_of(path), found.kinds, value)
         looked = zip(classes[self.first :], self.by_place[self.first :], strict=False)
         if all(each in found for each, found in looked) and len(self._right) < MOST_KINDS:
             self._right.add(classes)
 
-    def wrong(self, args: tuple[object, ...], kwargs: dict[str, object]) -> TypeError | None:
+    def wrong(self, args: tuple[object, ...], kwargs: dict[str, object], path: str) -> TypeError | None:
         """Return the error that names the first argument which its declaration excludes, None if all may be right."""
         signature = _signature(self._function)
         if signature is None:
             return None
         try:
-            bound = signature.bind(*args, **kwargs)
+            given = signature.bind(*args, **kwargs)
         except TypeError:
             return None
-        for position, (name, value) in enumerate(bound.arguments.items(), 1):
+        for position, (name, value) in enumerate(given.arguments.items(), 1 - bound_of(path)):
             kinds = _kinds(signature.parameters[name], self.in_python, self._function.__name__)
             if kinds and not any(each.takes(value) for each in kinds):
                 return self._refusal(name, None if name in kwargs else position, kinds, value)
@@ -312,6 +313,11 @@ def overloads_of(function: Callable[..., object], path: str) -> Overloads | None
 
 
 _options: dict[Callable[..., object], Options] = {}
+
+
+def bound_of(path: str) -> int:
+    """Return how many arguments what has a path of the public API has that PyTorch does not count: the tensor of a method."""
+    return int(path.startswith("torch.Tensor."))
 
 
 def options_of(function: Callable[..., object], in_python: bool = False) -> Options:

@@ -277,10 +277,10 @@ def public(
             if kwargs:
                 for name, value in kwargs.items():
                     if value.__class__ not in by_name[name]:
-                        options.require(args, kwargs)
+                        options.require(args, kwargs, path)
             first = options.first
             if len(args) > first and (first + 1 < len(args) or args[first].__class__ not in by_place[first]):
-                options.require(args, nothing)
+                options.require(args, nothing, path)
             if (casts and context.casting) or (kwargs and not names.isdisjoint(kwargs)):
                 return function(*args, **kwargs)
             if record is None:
@@ -292,7 +292,7 @@ def public(
         except Exception as error:
             # Only a call that failed is worth looking for objects of other classes that override, or of wrong types.
             if not notice(args, kwargs):
-                return _otherwise(function, args, kwargs, error)
+                return _otherwise(function, path, args, kwargs, error)
         return dispatch(call, function, args, kwargs, whole)
 
     PATHS[call] = path
@@ -337,7 +337,7 @@ def dispatch(call: Any, function: Any, args: Any, kwargs: Any, whole: bool = Fal
 
 
 def _otherwise(
-    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], error: Exception
+    function: Callable[..., object], path: str, args: tuple[object, ...], kwargs: dict[str, object], error: Exception
 ) -> object:
     """Return the answer to a failed call if its form is one that PyTorch deprecated.
 
@@ -348,7 +348,7 @@ def _otherwise(
     modern = modern_arguments(function.__name__, args, kwargs)
     if modern is not None:
         return function(*modern[0], **modern[1])
-    wrong = None if isinstance(error, TypeError) else options_of(function).wrong(args, kwargs)
+    wrong = None if isinstance(error, TypeError) else options_of(function).wrong(args, kwargs, path)
     if wrong is not None:
         raise wrong from error
     raise error
@@ -362,14 +362,15 @@ def _called(
         answer = Dispatching.answer(call, function, args, kwargs)
         if answer is not UNANSWERED:
             return answer
-    overloads = overloads_of(function, PATHS.get(call, ""))
+    path = PATHS.get(call, "")
+    overloads = overloads_of(function, path)
     try:
         if overloads is not None:
             overloads.require(args, kwargs)
-        options_of(function).require(args, kwargs)
+        options_of(function).require(args, kwargs, path)
         return function(*args, **kwargs)
     except Exception as error:
-        return _otherwise(function, args, kwargs, error)
+        return _otherwise(function, path, args, kwargs, error)
 
 
 def _ask(call: Any, found: Sequence[Any], args: Any, kwargs: Any) -> Any:

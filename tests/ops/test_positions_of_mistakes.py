@@ -1,0 +1,50 @@
+"""What is refused is named by its place among the arguments, where a method's tensor is none, as PyTorch counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import webgpu_torch as ours
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+#: by name, what is right for each argument after the tensor
+_CALLS: dict[str, tuple[Any, ...]] = {
+    "transpose": (0, 1), "softmax": (1,), "unsqueeze": (1,), "topk": (2, 1), "cumsum": (1,), "cumprod": (0,), "flatten": (0, 1),
+    "chunk": (2, 0), "triu": (1,), "tril": (0,), "diagonal": (0, 0, 1), "kthvalue": (1, 0), "argmax": (1,), "argmin": (0, True),
+    "logcumsumexp": (0,), "log_softmax": (1,),
+}  # fmt: skip
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.sampled_from(sorted(_CALLS)), st.integers(0, 2), st.sampled_from([1.5, "a"]), st.booleans())
+def test_places_are_pytorchs(name: str, place: int, wrong: object, method: bool) -> None:
+    values = list(_CALLS[name])
+    values[place % len(values)] = wrong
+    said = []
+    for library in (torch, ours):
+        x = library.ones(3, 4)
+        try:
+            getattr(x, name)(*values) if method else getattr(library, name)(x, *values)
+        except TypeError as error:
+            said.append(str(error).splitlines()[0])
+    assert len(said) == 2 and said[0] == said[1]
+
+
+def test_calls_that_fit_no_declaration_are_told_without_their_tensor() -> None:
+    for call in (
+        lambda library, x: x.squeeze(0.5),
+        lambda library, x: x.var(0.5),
+        lambda library, x: library.var(x, 0.5),
+        lambda library, x: x.movedim(0.5, 1),
+        lambda library, x: x.scatter(0.5, x.long(), x),
+        lambda library, x: library.scatter(x, 0.5, x.long(), x),
+    ):
+        said = []
+        for library in (torch, ours):
+            try:
+                call(library, library.ones(3, 4))
+            except TypeError as error:
+                said.append(str(error).splitlines()[0])
+        assert len(said) == 2 and said[0] == said[1]
