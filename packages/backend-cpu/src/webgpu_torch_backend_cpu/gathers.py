@@ -77,7 +77,7 @@ def _term(node: Expression, shape: Shape) -> tuple[Expression, ...] | None:
         # Rows whose elements are neighbours in memory are read as they are.
         return None
     apart = next((axis for axis in range(len(strides)) if axis not in along), 0)
-    if _varies(place, along) or _varies(weight, along) or _varies(base, {*range(len(strides))} - {apart}):
+    if varies(place, along) or varies(weight, along) or varies(base, {*range(len(strides))} - {apart}):
         return None
     return rows, base, place, weight
 
@@ -86,7 +86,7 @@ def _is_zero(node: Expression) -> bool:
     return node.step == "constant" and not node.payload
 
 
-def _varies(root: Expression, axes: set[int]) -> bool:
+def varies(root: Expression, axes: set[int]) -> bool:
     """Return whether an expression may vary along some axes."""
     for node in topological(root):
         if node.step == "coordinate" and node.payload in axes:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from webgpu_torch_core.ir.dtypes import dtype, float32, float64, int32, int64
-from webgpu_torch_core.ir.expression import Expression, cast, topological
+from webgpu_torch_core.ir.expression import Expression, cast
 from webgpu_torch_core.ir.kernels import Pointwise, Store
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 
@@ -45,18 +45,13 @@ def gathered(kernel: Pointwise, shape: Shape, stores: tuple[Store, ...]) -> Piec
     base, *rest = node.arguments
     row = [axis for axis, stride in enumerate(strides) if stride]
     point = next((axis for axis, stride in enumerate(stores[0].strides) if stride == 1 and axis not in row), None)
-    if len(row) != 1 or point is None or len(shape) < 3 or _uses(base, point):
+    if len(row) != 1 or point is None or len(shape) < 3 or gathers.varies(base, {point}):
         return None
     if kernel.operands[operand].dtype is not node.dtype or any(each.dtype is not int32 for each in rest[:number]):
         return None
     rows = _Rows(base, rest[:number], rest[number:], operand, strides[row[0]])
     found = _Gathering(kernel, shape, stores, rows, (row[0], point))
     return found.write() if found.is_worth_it() else None
-
-
-def _uses(root: Expression, axis: int) -> bool:
-    """Return whether a sum of coordinates has one among them."""
-    return any(node.step != "constant" and node.payload == axis for node in topological(root) if not node.arguments)
 
 
 class _Gathering:

@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from webgpu_torch_core.backend.interface import Device
 from webgpu_torch_core.ir.records import Record
 
 #: how many integers a command takes, and what it begins with
@@ -188,7 +189,7 @@ class Gpu(ABC):
     #: whether one thread may compile while others use it, by :meth:`pipeline_beside`
     compiles_beside: bool = False
     #: seconds of work that are worth a submit by themselves: less where another thread encodes them
-    head_start: float = 2e-4
+    head_start: float = Device.head_start
     #: True where there are no threads to wait for results, so that coroutines await :meth:`arrive`
     awaited: bool = False
 

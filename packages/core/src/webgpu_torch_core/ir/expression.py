@@ -146,6 +146,7 @@ class Expression:
 Operand = Expression | Number
 
 LEAF_STEPS = frozenset(("argument", "parameter", "coordinate", "load", "reduced", "accumulator", "constant"))
+LOAD_STEPS = frozenset(("load", "load_at"))
 BOOLEAN_STEPS = frozenset(("equal", "not_equal", "less", "less_equal", "is_nan", "is_infinite", "sign_bit"))
 
 _interned: WeakValueDictionary[tuple[Any, ...], Expression] = WeakValueDictionary()
@@ -331,7 +332,7 @@ def topological(*roots: Expression) -> tuple[Expression, ...]:
 
 def loads_of(*roots: Expression) -> list[Expression]:
     """Return the loads under the roots."""
-    return [node for node in topological(*roots) if node.step in ("load", "load_at")]
+    return [node for node in topological(*roots) if node.step in LOAD_STEPS]
 
 
 def operand_of(load: Expression) -> int:

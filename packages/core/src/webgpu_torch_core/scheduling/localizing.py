@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..ir.expression import Expression, loads_of, operand_of, topological
+from ..ir.expression import LOAD_STEPS, Expression, loads_of, operand_of, topological
 from ..ir.kernels import Contraction, Kernel, Operand, Output, Pointwise
 from .domain import collapse, schedule_cache
 from .placing import Numbers, Placed, Slots, renumbered, taken
@@ -73,8 +73,9 @@ def _localized(
     """Return a kernel with numbers by first use, the operands and parameters that it loads, and what outputs may overwrite."""
     kernel = collapse(kernel) if collapses else kernel
     nodes = topological(*kernel.expressions())
+    loaded = [operand_of(node) for node in nodes if node.step in LOAD_STEPS]
     types = {node.payload: node.dtype for node in nodes if node.step == "parameter"}
-    numbers, parameters = tuple(dict.fromkeys(map(operand_of, loads_of(*kernel.expressions())))), tuple(types)
+    numbers, parameters = tuple(dict.fromkeys(loaded)), tuple(types)
     new = [{old: number for number, old in enumerate(each)} for each in (numbers, parameters)]
     local = renumbered(kernel, *new).replace(
         operands=taken(operands, numbers), outputs=outputs, parameters=tuple(types.values())

@@ -61,6 +61,7 @@ def _transposed(
             f"Given transposed=1, weight of size {list(weight.shape)}, expected bias to be 1-dimensional with "
             f"{weight.shape[1] * groups} elements, but got bias of size {list(bias.shape)} instead"
         )
+    # The weight is looked at first here, as in PyTorch.
     require_kinds(input, weight, None)
     require_kinds(input, weight, bias)
     window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
