@@ -81,25 +81,28 @@ def test_one_step_in_the_printed_kernel(monkeypatch, tmp_path):
     assert sum("gathers.gathered_rows" in line for line in found) == 1
 
 
-def test_rows_that_lie_together_and_far_apart():
-    generator = np.random.default_rng(0)
-    for strides in ((4, 4), (4, 400)):
-        data = generator.random(5000, np.float32)
-        source = np.lib.stride_tricks.as_strided(data, (900, 8), strides)
-        # Of two images, the second one begins 100 elements behind the first.
-        base = np.array([7, 107], np.int32).reshape(2, 1, 1)
-        places = [generator.integers(-200, 790, (2, 1, 30), np.int32) for _ in range(3)]
-        weights = [generator.random((2, 1, 30), np.float32) for _ in range(3)]
-        weights[0][places[0] < 0] = np.nan
-        expected = sum(
-            np.where(place >= 0, np.moveaxis(source[(base + place)[:, 0]], -1, 1) * weight, 0)
-            for place, weight in zip(places, weights, strict=True)
-        )
-        into = np.empty((2, 8, 30), np.float32)
-        for out in (None, into):
-            actual = gathers.gathered_rows(source, (1,), 3, base, *places, *weights, out=out)
-            np.testing.assert_allclose(actual, expected, rtol=1e-5)
-        assert actual is into
+@given(
+    st.sampled_from([4, 400]), st.integers(1, 3), st.integers(1, 90), st.integers(-200, 700), st.integers(1, 300),
+    st.sampled_from([np.int32, np.int64]), st.integers(0, 1000),
+)  # fmt: skip
+@settings(max_examples=60, deadline=None)
+def test_rows_that_lie_together_and_far_apart(stride, images, count, low, span, kind, seed):
+    """Of few and many places, which begin anywhere, of images that begin 100 elements apart."""
+    generator = np.random.default_rng(seed)
+    source = np.lib.stride_tricks.as_strided(generator.random(5000, np.float32), (1300, 8), (4, stride))
+    base = np.arange(7, 7 + images * 100, 100, dtype=kind).reshape(images, 1, 1)
+    places = [generator.integers(low, low + span, (images, 1, count), kind) for _ in range(3)]
+    weights = [generator.random((size, 1, count), np.float32) for size in (images, images, 1)]
+    weights[0][places[0] < 0] = np.nan
+    expected = sum(
+        np.where(place >= 0, np.moveaxis(source[(base + np.maximum(place, 0))[:, 0]], -1, 1) * weight, 0)
+        for place, weight in zip(places, weights, strict=True)
+    )
+    into = np.empty((images, 8, count), np.float32)
+    for out in (None, into):
+        actual = gathers.gathered_rows(source, (1,), 3, base, *places, *weights, out=out)
+        np.testing.assert_allclose(actual, expected, rtol=1e-5)
+    assert actual is into
 
 
 @given(

@@ -113,7 +113,7 @@ def gathered_rows(
     # Counted in the type that they have: half as wide as what the elements are taken by.
     places = _stacked(arguments[:number], axes, shape, np.result_type(*arguments[:number]))
     weights = _stacked(arguments[number:], axes, shape, source.dtype)
-    if not np.isfinite(np.add.reduce(weights, axis=None)):
+    if not np.isfinite(np.vdot(weights, weights)):
         np.copyto(weights, 0, where=places < 0)
     firsts = base.ravel().tolist()
     firsts *= shape[0] // len(firsts)
@@ -130,12 +130,11 @@ def gathered_rows(
 
 
 def _gather(source: Array, firsts: list[int], places: Array, weights: Array, found: Array) -> None:
-    """Write, for each image i, the sum over k of the rows that begin at ``firsts[i] + places[k, i, p]`` times ``weights[k, i, p]``."""
-    depth, number = math.prod(source.shape[1:]), len(places)
+    """Write, for each image i, the sum over k of the rows that begin at ``firsts[i] + places[i, k, p]`` times ``weights[i, k, p]``."""
+    depth, number = math.prod(source.shape[1:]), places.shape[1]
     # As a number without a sign, what is negative is beyond all others.
-    kind = _UNSIGNED[places.itemsize]
-    unsigned, stop = places.view(kind), max(int(places.max(initial=-1)) + 1, 0)
-    low = min(int(unsigned.min(initial=stop)), stop)
+    unsigned, stop = places.view(_UNSIGNED[places.itemsize]), max(int(np.maximum.reduce(places, axis=None)) + 1, 0)
+    low = min(int(np.minimum.reduce(unsigned, axis=None)), stop) if stop * len(firsts) > places.size else 0
     far = (stop - low) * len(firsts) > 4 * places.size
     step = max(GATHERED // (number * depth), 1)
     # Memory that is mapped already: mapping it for each image would take as long as gathering does.
@@ -145,28 +144,31 @@ def _gather(source: Array, firsts: list[int], places: Array, weights: Array, fou
     if not far:
         # What is not read is the zero behind the source.
         table[..., -1] = 0
-        unsigned -= kind(low)
-        places = clip(unsigned, kind(0), kind(stop - low), out=unsigned).astype(np.intp)
+        if low:
+            unsigned -= unsigned.dtype.type(low)
+        least, most = np.array((0, stop - low), unsigned.dtype)
+        places = clip(unsigned, least, most, out=unsigned).astype(np.intp)
     for image, first in enumerate(firsts):
         if not far:
             table[..., :-1] = source[first + low : first + stop].transpose((*range(1, source.ndim), 0))
         for start in range(0, places.shape[-1], step):
-            taken = places[:, image, start : start + step]
+            part = slice(start, start + step)
+            taken = places[image, :, part]
             if far:
                 rows = np.moveaxis(source[first + np.maximum(taken, 0)], (0, 1), (-2, -1))
                 rows = select(taken >= 0, rows, np.zeros((), source.dtype))
             else:
                 rows = np.ndarray((*source.shape[1:], *taken.shape), source.dtype, memory, table.nbytes)
                 table.take(taken, axis=-1, mode="wrap", out=rows)
-            part = slice(start, start + step)
-            np.einsum("...kp,kp->...p", rows, weights[:, image, part], out=found[..., image, part])
+            np.einsum("...kp,kp->...p", rows, weights[image, :, part], out=found[..., image, part])
     give_registers(memory)
 
 
 def _stacked(arrays: Sequence[Array], axes: list[int], shape: tuple[int, ...], kind: type | np.dtype) -> Array:
-    """Return arrays over some of their axes, one after another in memory of their own, the axes after the first as one."""
-    result = np.empty((len(arrays), *shape), kind)
-    for target, each in zip(result, arrays, strict=True):
-        each = np.asarray(each)
-        target[...] = each.reshape([each.shape[axis] for axis in axes]) if each.ndim else each
-    return result.reshape((len(arrays), shape[0], -1))
+    """Return arrays over some of their axes in memory of their own: one after another along the second, the others but the first as one."""
+    parts = []
+    for each in map(np.asarray, arrays):
+        if each.size != math.prod(shape):
+            each = np.broadcast_to(each.reshape([each.shape[axis] for axis in axes]) if each.ndim else each, shape)
+        parts.append(each.reshape((shape[0], 1, -1)))
+    return np.concatenate(parts, 1, dtype=kind, casting="unsafe")

@@ -186,13 +186,19 @@ def grid_sample(
     align = bool(align_corners)
     if not input.numel() or not grid.numel():
         return input.new_zeros((*input.shape[:2], *grid.shape[1:-1]))
-    found = _neighbours(grid, tuple(input.shape[2:]), mode, padding_mode, align)
+    result = _sampled(input, grid, mode, padding_mode, align)
+    # The position of a nearest neighbour has a gradient, of zero.
+    return result + grid.sum() * 0 if mode == "nearest" and grid.requires_grad else result
+
+
+@remembered
+def _sampled(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_corners: bool) -> Tensor:
+    """Return what is left of :func:`grid_sample` once its arguments are known to fit: all that is remembered for others of their kind."""
+    found = _neighbours(grid, tuple(input.shape[2:]), mode, padding_mode, align_corners)
     axes = input.ndim - 2
     plain = with_gradient_in(input, torch.contiguous_format)
     result = gathered_sum(plain.flatten(2), found[:axes], found[axes : 2 * axes], found[2 * axes :])
-    result = result.reshape(*input.shape[:2], *grid.shape[1:-1])
-    # The position of a nearest neighbour has a gradient, of zero.
-    return result + grid.sum() * 0 if mode == "nearest" and grid.requires_grad else result
+    return result.reshape(*input.shape[:2], *grid.shape[1:-1])
 
 
 @titled("AffineGridGeneratorBackward0")
