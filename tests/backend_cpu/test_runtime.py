@@ -184,6 +184,11 @@ def test_lines_side_by_side_come_to_what_each_comes_to(how, kind):
     wide = np.dtype("float64" if kind == "float32" else kind).type
     together = runtime.accumulated(how, lines, wide)
     np.testing.assert_array_equal(together, runtime.accumulated(how, np.ascontiguousarray(lines), wide))
+    for values in (lines, np.ascontiguousarray(lines)):
+        for of in (wide, np.dtype(kind).type):
+            into = np.empty(lines.shape[::-1], of).T
+            assert runtime.accumulated(how, values, wide, out=into) is into
+            np.testing.assert_array_equal(into, together.astype(of))
     flags = drawn > 0
     flags[0] = True
     flags = flags.transpose(1, 2, 0)

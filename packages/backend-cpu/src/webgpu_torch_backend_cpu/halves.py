@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .choices import MANY
+from .pool import give_registers, take_registers
 
 Array = Any
 
@@ -16,8 +18,10 @@ _SCALE, _INVERSE = np.float32(2.0**112), np.float32(2.0**-112)
 _KEPT = np.uint32(0x8FFFE000).view(np.int32)
 #: what numbers of the greatest exponent, infinities and what is no number, come to
 _BEYOND = np.float32(65536.0)
-#: magnitudes of float32 numbers as integers: the first that a half has in full, and the first that becomes infinite
-_NORMAL, _INFINITE = np.uint32(0x38800000), np.uint32(0x477FF000)
+#: magnitudes of float32 numbers: the first that a half has all places of, and the first that becomes infinite
+_NORMAL, _INFINITE = np.float32(2.0**-14), np.float32(65520.0)
+#: numbers converted at a time: what they are on their way stays in the second-level cache
+BLOCK = 1 << 15
 
 
 def from_half(values: Array, out: Array | None = None) -> Array:
@@ -31,7 +35,8 @@ def from_half(values: Array, out: Array | None = None) -> Array:
     bits <<= 13
     bits &= _KEPT
     found *= _SCALE
-    if found.max() >= _BEYOND or found.min() <= -_BEYOND:
+    # Those of the greatest exponent, infinities and what is no number.
+    if values.view(np.int16).max() >= 0x7C00 or values.view(np.uint16).max() >= 0xFC00:
         beyond = np.abs(found) >= _BEYOND
         found[beyond] = values[beyond]
     return found
@@ -42,31 +47,68 @@ def _written(values: Array, out: Array) -> Array:
     return out
 
 
-def to_half(values: Array) -> Array:
-    """Return numbers as float16: nearest, ties to even."""
+def to_half(values: Array, out: Array | None = None) -> Array:
+    """Return numbers as float16, written into ``out``: nearest, ties to even."""
     values = np.asarray(values)
-    if values.dtype != np.float32 or values.size < MANY:
-        return values.astype(np.float16)
-    magnitude = values.view(np.uint32) & np.uint32(0x7FFFFFFF)
-    beyond = magnitude.max() >= _INFINITE
-    # Zero comes to the greatest integer.
-    small = (magnitude - np.uint32(1)) < _NORMAL - np.uint32(1)
-    count = np.count_nonzero(small)
-    if count > values.size // 16:
-        return values.astype(np.float16)
-    bits = (values * _INVERSE).view(np.uint32)
-    found = bits >> np.uint32(13)
-    found &= np.uint32(1)
-    found += bits
-    found += np.uint32(0xFFF)
-    found >>= np.uint32(13)
-    sign = found >> np.uint32(3)
-    sign &= np.uint32(0x8000)
-    found &= np.uint32(0x7FFF)
-    found |= sign
-    result = found.astype(np.uint16).view(np.float16)
-    if beyond or count:
-        # Few of them, mostly: their places are quicker to go through than a mask.
-        others = (small | (magnitude >= _INFINITE) if beyond else small).nonzero()
-        result[others] = values[others]
-    return result
+    found = np.empty(values.shape, np.float16) if out is None else out
+    apart = not (values.flags.c_contiguous and found.flags.c_contiguous)
+    if values.dtype != np.float32 or values.size < MANY or apart:
+        return _written(values, found)
+    flat, target = values.reshape(-1), found.reshape(-1)
+    memory = take_registers(8 * min(flat.size, BLOCK))
+    for start in range(0, flat.size, BLOCK):
+        part = slice(start, start + BLOCK)
+        _narrow(flat[part], target[part], memory)
+    give_registers(memory)
+    return found
+
+
+def _narrow(values: Array, found: Array, memory: Array) -> None:
+    """Write float32 numbers as float16, on the way in memory of twice their size."""
+    scaled = np.ndarray(values.shape, np.float32, memory)
+    # What has fewer places as a half would be rounded twice.
+    if _underflows(values, scaled) or not (
+        scaled.max() < _INFINITE * _INVERSE and scaled.min() > -_INFINITE * _INVERSE
+    ):
+        magnitudes = np.abs(values)
+        others = (~(magnitudes < _INFINITE) | (magnitudes < _NORMAL) & (values != 0)).nonzero()
+        if len(others[0]) > len(values) // 16:
+            found[...] = values
+            return
+    else:
+        others = None
+    rounded = np.ndarray(values.shape, np.uint32, memory, scaled.nbytes)
+    bits = scaled.view(np.uint32)
+    np.right_shift(bits, np.uint32(13), out=rounded)
+    rounded &= np.uint32(1)
+    rounded += bits
+    rounded += np.uint32(0xFFF)
+    rounded >>= np.uint32(13)
+    # Between the sign and the exponent there are three bits of zero.
+    np.right_shift(rounded, np.uint32(3), out=bits)
+    bits &= np.uint32(0x8000)
+    rounded |= bits
+    np.copyto(found.view(np.uint16), rounded, casting="unsafe")
+    if others is not None:
+        found[others] = values[others]
+
+
+def _underflows(values: Array, scaled: Array) -> bool:
+    """Write products with what makes halves' exponents of numbers'; return whether one has fewer places than it needs, or may have."""
+    try:
+        with np.errstate(under="raise"):
+            np.multiply(values, _INVERSE, out=scaled)
+    except FloatingPointError:
+        return True
+    return not _is_told()
+
+
+@lru_cache(maxsize=1)
+def _is_told() -> bool:
+    """Return whether NumPy learns here of products that have too few places."""
+    try:
+        with np.errstate(under="raise"):
+            np.multiply(np.full(MANY, 1e-6, np.float32), _INVERSE)
+    except FloatingPointError:
+        return True
+    return False

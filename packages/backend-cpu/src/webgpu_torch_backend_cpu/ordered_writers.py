@@ -44,21 +44,29 @@ class ScanWriter(Writer):
                 self._store(index, f"found[{index}]{flip}", block, indent)
             return
         wide = "n.float64" if kind == "float32" and name in ("sum", "product") else f"n.{kind}"
-        self.body.append(f"{indent}y = r.accumulated(n.{_ACCUMULATIONS[name]}, x, {wide})")
-        self._store(0, f"y{flip}", block, indent)
+        call = f"{indent}y = r.accumulated(n.{_ACCUMULATIONS[name]}, x, {wide}"
+        of = TYPES[kernel.outputs[0].dtype.name]
+        # Positions follow from sums as they were computed.
+        if of == kind and kernel.outputs[0].dtype.name != "bfloat16":
+            self.store(f"{call}, out={self._place(0, block)}{flip})")
+        else:
+            self.body.append(f"{call})")
+            self._store(0, f"y{flip}", block, indent)
         if len(kernel.outputs) > 1:
-            length = shape[-1]
-            place = f"n.arange({length})" if not kernel.reverse else f"n.arange({length - 1}, -1, -1)"
-            self.body.append(f"{indent}place = {place}[r.latest(n.equal(x, y) | n.not_equal(x, x))]")
-            self._store(1, f"place{flip}", block, indent)
+            place = f"{'' if not kernel.reverse else f'{shape[-1] - 1} - '}r.latest(n.equal(x, y) | n.not_equal(x, x))"
+            self._store(1, f"({place}){flip}", block, indent)
 
-    def _store(self, output: int, value: str, block: Block, indent: str) -> None:
+    def _place(self, output: int, block: Block) -> str:
+        """Return the source of where a block of an output goes."""
         kernel = self.kernel
         kind = kernel.outputs[output].dtype
         name = self.view("outputs", output, kind, kernel.offset, kernel.strides, kernel.shape)
-        if kind.name == "bfloat16":
+        return f"{name}[{subscript(block) or '...'}]"
+
+    def _store(self, output: int, value: str, block: Block, indent: str) -> None:
+        if self.kernel.outputs[output].dtype.name == "bfloat16":
             value = f"r.to_bfloat16(n.asarray({value}, n.float32))"
-        self.store(f"{indent}{name}[{subscript(block) or '...'}] = {value}")
+        self.store(f"{indent}{self._place(output, block)} = {value}")
 
 
 class SortWriter(Writer):

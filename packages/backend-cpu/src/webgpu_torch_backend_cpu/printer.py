@@ -146,8 +146,10 @@ class Printer:
         self.axes[name] = axes
         if not self._in_order(node, arguments):
             self.turned.add(name)
-        if name is not source and (step == "cast" or step in STEPS) and whole:
+        if name is not source and (step in ("cast", "load_rows") or step in STEPS) and whole:
             call = self._call(step, self.arguments(node, arguments)) or self._conversion(source)
+            # New arrays, too, and written where they are told.
+            call = source[:-1] if step == "load_rows" else call
             self.steps[name] = Step(kind, call, tuple(arguments), name not in self.turned)
         return name
 
@@ -166,7 +168,7 @@ class Printer:
         if self.order is None or any(each in self.turned for each in arguments):
             return False
         if node.step != "load":
-            return node.step in STEPS or node.step in ("cast", "coordinate", "reduced")
+            return node.step in STEPS or node.step in ("cast", "coordinate", "reduced", "load_rows")
         strides = node.payload[-1]
         steps = [strides[axis] for axis in self.order if self.domain[axis] > 1 and strides[axis]]
         return all(one >= other > 0 for one, other in itertools.pairwise([*steps, 1]))

@@ -18,6 +18,7 @@ from .choices import repeated as repeated
 from .choices import select as select
 from .halves import from_half as from_half
 from .halves import to_half as to_half
+from .pool import give_registers, take_registers
 from .sorting import first_sorted as first_sorted
 from .sorting import sorted_order as sorted_order
 
@@ -435,17 +436,28 @@ def product(few: Array, columns: Array, out: Array | None = None) -> Array:
     return out
 
 
-def accumulated(how: np.ufunc, values: Array, kind: type[np.generic]) -> Array:
-    """Return what the elements of a type up to each along the last axis come to."""
+def accumulated(how: np.ufunc, values: Array, kind: type[np.generic], out: Array | None = None) -> Array:
+    """Return what the elements of a type up to each along the last axis come to, written into ``out``."""
     if not _side_by_side(values):
-        return how.accumulate(values.astype(kind, copy=False), axis=-1, dtype=kind)
+        if out is None or out.dtype == kind:
+            return how.accumulate(values.astype(kind, copy=False), axis=-1, dtype=kind, out=out)
+        memory = take_registers(values.size * np.dtype(kind).itemsize)
+        found = np.ndarray(values.shape, kind, memory)
+        np.copyto(found, values)
+        out[...] = how.accumulate(found, axis=-1, out=found)
+        give_registers(memory)
+        return out
     # NumPy goes along one line after another, whose elements lie far apart: all lines take a step at once.
     columns = np.empty((values.shape[-1], *values.shape[:-1]), kind)
     columns[...] = np.moveaxis(values, -1, 0)
     rows = list(columns)
     for before, here in pairwise(rows):
         how(before, here, out=here)
-    return np.moveaxis(columns, 0, -1)
+    found = np.moveaxis(columns, 0, -1)
+    if out is None:
+        return found
+    out[...] = found
+    return out
 
 
 def _side_by_side(values: Array) -> bool:
@@ -458,11 +470,12 @@ def _side_by_side(values: Array) -> bool:
 def latest(flags: Array) -> Array:
     """Return for each place along the last axis the last one up to it that has a flag; the first ones have."""
     length = flags.shape[-1]
+    kind = np.int32 if length < 1 << 31 else np.int64
     if _side_by_side(flags):
-        return accumulated(np.maximum, flags * np.arange(length), np.intp)
+        return accumulated(np.maximum, flags * np.arange(length, dtype=kind), kind)
     places = np.flatnonzero(flags)
     counts = np.diff(places, append=flags.size)
-    return np.repeat(places % length, counts).reshape(flags.shape)
+    return np.repeat((places % length).astype(kind), counts).reshape(flags.shape)
 
 
 def scatter_with(how: Combination, target: Array, index: Array, values: Array) -> None:

@@ -9,6 +9,9 @@ import numpy as np
 
 Array = Any
 
+#: rows for each place, on average, from which on those of one after another are combined first
+MANY_ROWS = 6
+
 
 def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strides: tuple[int, ...]) -> None:
     """Combine rows with those that start at the elements ``first`` of a target, in their order; None replaces.
@@ -31,8 +34,9 @@ def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strid
     if how is None:
         view[first] = values
         return
-    order = np.argsort(first, kind="stable")
-    places = first[order]
+    # None: they are in order already.
+    order = None if (first[1:] >= first[:-1]).all() else np.argsort(first, kind="stable")
+    places = first if order is None else first[order]
     new = np.empty(len(places), bool)
     new[0] = True
     np.not_equal(places[1:], places[:-1], out=new[1:])
@@ -42,16 +46,16 @@ def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strid
     if not whole and not _are_apart(places, sizes, strides):
         for place, row in zip(first.tolist(), values, strict=True):
             how(view[place], row, out=view[place])
-    elif turns > len(places):
-        for place, start, several in zip(places.tolist(), starts.tolist(), counts.tolist(), strict=True):
-            how(view[place], how.reduce(values[order[start : start + several]], axis=0), out=view[place])
+    elif turns > len(places) or len(first) > MANY_ROWS * len(places):
+        ordered = values if order is None else values.take(order, axis=0)
+        view[places] = how(view[places], how.reduceat(ordered, starts, axis=0))
     else:
         # All first rows of places, then all second ones, …
         for turn in range(turns):
             here = starts + turn if not turn else starts[counts > turn] + turn
             where = places if not turn else places[counts > turn]
             found = view.take(where, axis=0) if whole else view[where]
-            view[where] = how(found, values.take(order[here], axis=0), out=found)
+            view[where] = how(found, values.take(here if order is None else order[here], axis=0), out=found)
 
 
 def _are_apart(places: Array, sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import bool_, dtype
+from webgpu_torch_core.ir.dtypes import bool_, dtype, float16, float32
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Store
 from webgpu_torch_core.ir.layouts import Shape, contiguous_strides, number_of_elements
@@ -187,6 +187,8 @@ class Writer:
         function = FUNCTIONS.get(value.step)
         if value.step in CHOICES and value.dtype is kind and kind is not bool_:
             function, more = f"r.{value.step}", CHOICES[value.step]
+        elif value.step == "cast" and kind is float16 and value.arguments[0].dtype is float32:
+            function, more = "r.to_half", ""
         elif function is None or value.dtype is not kind or kind.name in ("bfloat16", "float16"):
             return False
         else:
