@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ops_oracle import OURS, both_raise, check, kind_of, sample
 
 # Results are views of the input, so strides must agree too.
@@ -337,3 +339,25 @@ def test_a_size_that_is_there_already() -> None:
         return found
 
     assert run(OURS) == run(torch)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.lists(st.integers(0, 3), min_size=1, max_size=50), st.integers(0, 2), st.lists(st.integers(0, 49), max_size=3),
+    st.booleans(),
+)  # fmt: skip
+def test_many_pieces(sizes: list[int], dim: int, again: list[int], turned: bool) -> None:
+    """Of more pieces than a kernel joins, some of them given more than once."""
+    shapes = [(*(2, 3)[:dim], size, *(2, 3)[dim:]) for size in sizes]
+    pieces = [torch.full(shape, float(number)) + torch.rand(shape) for number, shape in enumerate(shapes)]
+    with OURS.device("cpu"):
+        mine = [OURS.tensor(each.tolist()).reshape(each.shape) for each in pieces]
+        pieces, mine = ([*side, *(side[each % len(side)] for each in again)] for side in (pieces, mine))
+        if turned:
+            mine, pieces = ([each.transpose(0, 2) for each in side] for side in (mine, pieces))
+        at = {0: 2, 2: 0}.get(dim, dim) if turned else dim
+        for _ in range(2):
+            found, expected = OURS.cat([each * 2 for each in mine], at), torch.cat([each * 2 for each in pieces], at)
+            assert torch.equal(torch.tensor(found.tolist()).reshape(found.shape), expected)
+            found = OURS.cat(mine, at)
+            assert torch.equal(torch.tensor(found.tolist()).reshape(found.shape), torch.cat(pieces, at))

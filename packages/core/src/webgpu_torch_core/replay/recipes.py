@@ -79,6 +79,10 @@ def remembered(function: Function) -> Function:
         given = (*args, *kwargs, *kwargs.values()) if kwargs else args
         if here["casting"] or not _describe(given, key, values, tensors):
             return call.__wrapped__(*args, **kwargs)
+        if len(values) > 1 and len(places := dict.fromkeys(values)) < len(values):
+            # Arguments that share their memory do so in every call of this kind.
+            numbers = dict(zip(places, range(len(places)), strict=True))
+            key.append(tuple(map(numbers.__getitem__, values)))
         identity = tuple(key)
         if tensors and _TRACKED in key:
             return tracked.call(call.__wrapped__, args, kwargs, values, tensors, identity)
@@ -118,9 +122,7 @@ def _describe(given: Iterable[Any], key: list[Any], values: list[Any], tensors: 
         kind = each.__class__
         if kind in PLAIN:
             value = each._storage.value
-            # Arguments that share their memory do so in every call of this kind.
-            same = values.index(value) if value in values else -1
-            key += (each._layout, each.dtype, value.numel, value.engine, same)
+            key += (each._layout, each.dtype, value.numel, value.engine)
             values.append(value)
             if tensors is not None:
                 tensors.append(each)

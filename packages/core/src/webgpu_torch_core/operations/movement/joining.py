@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
@@ -13,6 +14,7 @@ from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int32, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, contiguous_strides, layout, wrap_dimension
+from ...record.devices import MetaEngine
 from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format, dense_layout
 from ...tensors.tensor import Tensor
@@ -37,7 +39,7 @@ from .views import copy_as, slice_view
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Dimensions
 
-#: inputs joined by one kernel; more are joined in several rounds (adapters bind as few as 8 buffers per kernel)
+#: inputs joined by one kernel of a device of its own, where it takes longer to compile the more there are; the rest in more rounds
 FAN_IN = 6
 
 
@@ -61,15 +63,18 @@ def cat_kernel(
 ) -> Pointwise:
     """Return the kernel that picks each element from the input its coordinate falls into."""
     shape = target.shape
-    value: Any = None
-    start = shape[dim]
-    for number in range(len(layouts) - 1, -1, -1):
-        source = layouts[number]
-        start -= source.shape[dim]
+    starts = [0, *accumulate(each.shape[dim] for each in layouts)]
+
+    def piece(first: int, last: int) -> ir.Expression:
+        # By halves: what is known of a part of the result leaves few of them to look at.
+        if first < last:
+            middle = (first + last + 1) // 2
+            return ir.select(ir.coordinate(dim) < starts[middle], piece(first, middle - 1), piece(middle, last))
         coordinates: list[Any] = [ir.coordinate(index) for index in range(len(shape))]
-        coordinates[dim] = clamped(coordinates[dim] - start, source.shape[dim])
-        element = ir.load_at(number, element_index(source, coordinates), kind)
-        value = element if value is None else ir.select(ir.coordinate(dim) < start + source.shape[dim], element, value)
+        coordinates[dim] = clamped(coordinates[dim] - starts[first], layouts[first].shape[dim])
+        return ir.load_at(first, element_index(layouts[first], coordinates), kind)
+
+    value = piece(0, len(layouts) - 1)
     return Pointwise(
         tuple(Operand(kind, each) for each in numels), (Output(kind, target.numel, None),), (), "cat", shape,
         (Store(0, 0, target.strides, value),),
@@ -158,8 +163,11 @@ def _join_nothing(pieces: list[Tensor], dim: int) -> Tensor:
 
 @with_type_rule("join_pieces")
 def _join(pieces: list[Tensor], dim: int, row_major: bool = False) -> Tensor:
+    engine = pieces[0]._engine
     # One binding is the result's.
-    most = max(min(FAN_IN, pieces[0]._engine.maximum_bindings - 1), 2)
+    most = max(engine.maximum_bindings - 1, 2)
+    if engine.__class__ is not MetaEngine and engine.device.asynchronous:
+        most = min(most, FAN_IN)
     while len(pieces) > most:
         pieces = [_join(pieces[start : start + most], dim, row_major) for start in range(0, len(pieces), most)]
     layouts = tuple(each._layout for each in pieces)
