@@ -178,6 +178,16 @@ def test_steps_share_their_kernels(device: str) -> None:
     assert (long - short) / 6 <= 6, "kernels per step, forward and backward"
 
 
+@pytest.mark.parametrize("name", MODULES)
+def test_without_gradients_each_call_is_what_the_first_is(name: str) -> None:
+    """Calls are remembered by their lengths, not by their numbers."""
+    pair = Pair(name, "cpu", 3, 5, num_layers=2, bidirectional=True)
+    with ours.no_grad(), torch.no_grad():
+        for seed, length in enumerate((4, 4, 2, 4, 2, 1)):
+            input = tensor(length, 2, 3, seed=seed)
+            close(pair.ours(to_ours(input))[0], pair.theirs(input)[0])
+
+
 def test_attributes_and_weights() -> None:
     module = nn.LSTM(3, 4, num_layers=2, bidirectional=True, proj_size=2)
     theirs = torch.nn.LSTM(3, 4, num_layers=2, bidirectional=True, proj_size=2)

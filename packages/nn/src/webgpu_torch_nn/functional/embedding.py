@@ -6,8 +6,10 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import embedding as _embedding
 from webgpu_torch_core.dispatch.titles import titled
+from webgpu_torch_core.operations.indexing.gathering import write_slices
 from webgpu_torch_core.operations.value_checks import require_none
 from webgpu_torch_core.record.devices import on_host
+from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import wide
 from .loss_classification import one_hot as one_hot
@@ -100,6 +102,7 @@ def _require_rows(chosen: Tensor, entries: int) -> None:
         )
 
 
+@remembered
 def _bag_numbers(offsets: Tensor, count: int) -> Tensor:
     """Return which bag each of ``count`` positions belongs to, bags starting at ``offsets``."""
     starts = torch.zeros(count + 1, dtype=torch.int64, device=offsets.device)
@@ -110,13 +113,14 @@ def _bag_numbers(offsets: Tensor, count: int) -> Tensor:
 def _require_bags(offsets: Tensor, length: int) -> None:
     """Raise where bags do not begin at the first position or begin behind the last: at once on the host."""
     begin = "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has to start from position 0."
-    for wrong, message in (
-        (offsets[:1] != 0, begin),
-        (offsets[-1:] > length, f"offsets[-1] can not be greater than input's length {length}"),
-    ):
-        if on_host(offsets.device) and wrong.any():
-            raise RuntimeError(message)
-        require_none(wrong, message)
+    end = f"offsets[-1] can not be greater than input's length {length}"
+    if not on_host(offsets.device):
+        require_none(offsets[:1] != 0, begin)
+        require_none(offsets[-1:] > length, end)
+    elif offsets.numel() and int(offsets[0]) != 0:
+        raise RuntimeError(begin)
+    elif offsets.numel() and int(offsets[-1]) > length:
+        raise RuntimeError(end)
 
 
 @titled("EmbeddingBagBackward0")
@@ -159,18 +163,22 @@ def embedding_bag(
     total = _in_bags(rows, numbers, bags)
     if mode == "sum":
         return total.to(kind)
+    if numbers is None and counted is None:
+        return (total / input.shape[1]).to(kind)
     ones = torch.ones(flat.shape, dtype=rows.dtype, device=weight.device)
     ones = ones if counted is None else counted.to(rows.dtype)
     sizes = _in_bags(ones, numbers, bags)
     return (total / sizes.clamp(min=1).unsqueeze(1)).to(kind)
 
 
+@remembered
 def _in_bags(rows: Tensor, numbers: Tensor | None, bags: int) -> Tensor:
     """Return the sums of rows by the number of their bag; without numbers bags are as long as each other."""
     shape = (bags, *rows.shape[1:])
     if numbers is None:
         return rows.reshape(bags, -1, *rows.shape[1:]).sum(1)
-    return rows.detach().new_zeros(shape).index_add(0, numbers, rows)
+    # They are right by construction.
+    return write_slices(rows.detach().new_zeros(shape), 0, numbers, rows, "sum", "index_add")
 
 
 def _bag_maxima(rows: Tensor, numbers: Tensor | None, counted: Tensor | None, bags: int) -> Tensor:

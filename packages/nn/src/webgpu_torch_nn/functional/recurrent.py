@@ -24,9 +24,6 @@ from .dropout import dropout as _dropout
 Maybe = Tensor | None
 
 
-# One step
-
-
 @remembered
 def _lstm_step(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
     """Return the hidden state and the cell after a step, given the sums of both products [n, 4 * hidden]."""
@@ -42,10 +39,6 @@ def _gru_step(given: Tensor, gates: Tensor, hidden: Tensor) -> Tensor:
     from_reset, from_update, from_candidate = gates.chunk(3, -1)
     candidate = (candidate + (reset + from_reset).sigmoid() * from_candidate).tanh()
     return candidate + (update + from_update).sigmoid() * (hidden - candidate)
-
-
-def _activated(mode: str, gates: Tensor) -> Tensor:
-    return gates.tanh() if mode == "RNN_TANH" else gates.relu()
 
 
 @remembered
@@ -136,9 +129,7 @@ def _kept(running: Tensor | None, new: Tensor, old: Tensor) -> Tensor:
 
 
 def _total(left: Maybe, right: Maybe) -> Maybe:
-    if left is None or right is None:
-        return right if left is None else left
-    return left + right
+    return right if left is None else left if right is None else left + right
 
 
 class _Trace:
@@ -169,7 +160,7 @@ def _scan(
         else:
             gates = given + product
             if cell is None:
-                new = after = _activated(mode, gates)
+                new = after = gates.tanh() if mode == "RNN_TANH" else gates.relu()
             else:
                 trace.gates.append(gates)
                 trace.cell.append(cell)
@@ -189,6 +180,12 @@ def _recorded(mode: str, steps: _Steps, reverse: bool, *tensors: Maybe) -> tuple
     last, last_cell, trace = _scan(mode, steps, reverse, *tensors)  # type: ignore[arg-type]
     results = (steps.joined(trace.outputs[::-1] if reverse else trace.outputs), last)
     return results if last_cell is None else (*results, last_cell)
+
+
+@remembered
+def _untracked(mode: str, count: int, length: int, reverse: bool, data: Tensor, *rest: Maybe) -> tuple[Tensor, ...]:
+    """Return the same of sequences of one length, where no gradients are recorded."""
+    return _recorded(mode, _Steps(count, length, None, data.device), reverse, data, *rest)
 
 
 class _Layer(torch.autograd.Function):
@@ -297,11 +294,13 @@ def _run_direction(
     if mode != "GRU" and bias is not None and step_bias is not None:
         bias, step_bias = bias + step_bias, None
     projected = linear(data, weights.input, bias)
-    # Inside autocast regions steps convert what they multiply.
-    apply = _recorded if torch.is_autocast_enabled(data.device.type) else _Layer.apply
-    output, last, *cells = apply(
-        mode, steps, reverse, projected, hidden, cell, weights.hidden, step_bias, weights.projection
-    )
+    tensors = projected, hidden, cell, weights.hidden, step_bias, weights.projection
+    if steps.sizes is None and not torch.is_grad_enabled():
+        output, last, *cells = _untracked(mode, steps.count, steps.length, reverse, *tensors)
+    else:
+        # Inside autocast regions steps convert what they multiply.
+        apply = _recorded if torch.is_autocast_enabled(data.device.type) else _Layer.apply
+        output, last, *cells = apply(mode, steps, reverse, *tensors)
     return output, last, cells[0] if cells else None
 
 
