@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.gpu import encoder as module
 from webgpu_torch_backend_wgpu.gpu.encoder import WRITTEN, Encoder
-from webgpu_torch_backend_wgpu.gpu.interface import COPY, DISPATCH
+from webgpu_torch_backend_wgpu.gpu.interface import COPY, DISPATCH, GpuError
 
 #: the functions of webgpu.h that are called, as a stand-in declares them: pointers are numbers
 _KINDS = {
@@ -30,6 +30,7 @@ _KINDS = {
     "CommandBufferRelease": "void(uintptr_t)",
     "QueueSubmit": "void(uintptr_t, size_t, uintptr_t *)",
     "QueueWriteBuffer": "void(uintptr_t, uintptr_t, uint64_t, uint8_t *, size_t)",
+    "BufferDestroy": "void(uintptr_t)",
     "QueueOnSubmittedWorkDone": "Future(uintptr_t, CallbackInfo)",
     "InstanceWaitAny": "int(uintptr_t, size_t, FutureWaitInfo *, uint64_t)",
 }
@@ -109,6 +110,9 @@ class Library:
         self.gate.wait()
         self.submitted.append((buffer, offset, bytes(self.ffi.buffer(data, size))))
 
+    def on_BufferDestroy(self, buffer: int) -> None:
+        self.submitted.append(buffer)
+
     def on_QueueOnSubmittedWorkDone(self, _queue: int, _information: Any) -> Any:
         self.futures.append(len(self.futures) + 1)
         return self.ffi.new("Future *", [self.futures[-1]])[0]
@@ -142,13 +146,16 @@ _COMMANDS = st.lists(
     st.one_of(
         st.tuples(st.just(DISPATCH), st.integers(1, 3), st.integers(4, 6), *[st.integers(1, 70000)] * 3),
         st.tuples(
-            st.just(COPY), st.integers(1, 9), st.integers(0, 99), st.integers(1, 9), *[st.integers(0, 1 << 40)] * 2
+            st.just(COPY), st.integers(7, 9), st.integers(0, 99), st.integers(7, 9), *[st.integers(0, 1 << 40)] * 2
         ),
     ),
     max_size=8,
 )
 _JOBS = st.lists(
-    st.one_of(_COMMANDS, st.tuples(st.integers(1, 9), st.integers(0, 1 << 40), st.binary(max_size=40))), max_size=20
+    st.one_of(
+        _COMMANDS, st.integers(7, 9), st.tuples(st.integers(7, 9), st.integers(0, 1 << 40), st.binary(max_size=40))
+    ),
+    max_size=20,
 )
 
 
@@ -174,15 +181,25 @@ def _expected(commands: list[tuple[int, ...]]) -> list[Any]:
 
 @pytest.mark.parametrize("spins", [False, True])
 @settings(max_examples=25, deadline=None)
-@given(jobs=_JOBS)
-def test_all_of_it_in_order(spins: bool, jobs: list[Any]) -> None:
+@given(jobs=_JOBS, late=st.sets(st.integers(1, 3)), data=st.data())
+def test_all_of_it_in_order(spins: bool, jobs: list[Any], late: set[int], data: st.DataObject) -> None:
     library, gpu, encoder, objects = started(spins=spins)
+    pipelines = {handle: objects[handle] for handle in late}
+    # Some pipelines are there when some of the jobs have been handed over.
+    objects |= {handle: encoder.place() for handle in late}
+    arrives = {handle: data.draw(st.integers(0, len(jobs)), label=f"when {handle} arrives") for handle in late}
     wanted: list[Any] = []
-    for job in jobs:
+    for number, job in enumerate([*jobs, []]):
+        for handle, at in arrives.items():
+            if at == number:
+                encoder.arrive(objects[handle], pipelines[handle])
         if isinstance(job, tuple):
-            buffer, offset, data = job
-            encoder.write(objects[buffer], offset, data)
-            wanted.append((buffer * 100, offset, data))
+            buffer, offset, written = job
+            encoder.write(objects[buffer], offset, written)
+            wanted.append((buffer * 100, offset, written))
+        elif isinstance(job, int):
+            encoder.destroy(objects[job])
+            wanted.append(job * 100)
         else:
             words = [word for command in job for word in command]
             encoder.run(encoder.prepare(words, objects))
@@ -190,6 +207,7 @@ def test_all_of_it_in_order(spins: bool, jobs: list[Any]) -> None:
     encoder.wait()
     assert library.submitted == wanted
     assert threading.get_ident() not in library.threads
+    assert not encoder._used
     # What was encoded by the thread that asks is the same.
     for job in jobs:
         if isinstance(job, list):
@@ -227,6 +245,29 @@ def test_what_is_refused_is_not_submitted() -> None:
     assert [submitted[-2][1] for submitted in library.submitted] == [1, 3]
     # Of what another thread is refused the encoder's knows nothing.
     assert not gpu.reports.is_beside()
+
+
+def test_what_needs_a_pipeline_that_was_refused_is_not_submitted() -> None:
+    library, gpu, encoder, objects = started()
+    objects[1], objects[2] = encoder.place(), encoder.place()
+    recorded = {handle: encoder.prepare([DISPATCH, handle, 4, handle, 1, 1], objects) for handle in (1, 2, 3)}
+    for each in (1, 2, 3):
+        encoder.run(recorded[each])
+    time.sleep(0.02)
+    assert not library.submitted
+    encoder.arrive(objects[1], GpuError("internal", "too many registers"))
+    encoder.arrive(objects[2], library.ffi.cast("void *", 200))
+    encoder.wait()
+    assert [submitted[-2][1] for submitted in library.submitted] == [2, 3]
+    # Neither is what comes later, and nothing of it is encoded.
+    encoder.run(encoder.prepare([DISPATCH, 1, 4, 1, 1, 1], objects))
+    encoder.wait()
+    library.encoded = []
+    encoder.play(library.ffi.NULL, recorded[1], library.ffi.NULL)
+    assert not library.encoded and len(library.submitted) == 2
+    # What is prepared when a pipeline is there does not ask for it any more.
+    assert [len(encoder.prepare([DISPATCH, each, 4, 1, 1, 1], objects).arriving) for each in (1, 2, 3)] == [1, 0, 0]
+    del gpu
 
 
 def test_the_gpu_is_waited_for_when_it_is_far_behind() -> None:

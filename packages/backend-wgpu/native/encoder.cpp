@@ -38,6 +38,7 @@ struct FutureWaitInfo {
     uint32_t completed;
 };
 
+constexpr uint64_t kCopy = 1, kEarlyDispatch = 2;
 constexpr int kWaitOnly = 1;
 constexpr uint64_t kForever = UINT64_MAX;
 // How far the recording thread may be ahead, in jobs: bounds what waits in memory.
@@ -64,15 +65,17 @@ struct Library {
     void (*release_commands)(void *commands);
     void (*submit)(void *queue, size_t count, void *const *commands);
     void (*write)(void *queue, void *buffer, uint64_t offset, const void *data, size_t size);
+    void (*destroy)(void *buffer);
     Future (*on_done)(void *queue, CallbackInfo info);
     int (*wait_any)(void *instance, size_t count, FutureWaitInfo *infos, uint64_t timeout);
     void *instance, *device, *queue;
 };
 
 // A dispatch: a pipeline (null: the one before), a group and three numbers of workgroups.
-// A copy, where `copies`: source, target, and where each begins, and how many bytes.
+// An early dispatch: the same, with a place where the pipeline arrives.
+// A copy: source, target, and where each begins, and how many bytes.
 struct Command {
-    uint64_t copies;
+    uint64_t kind;
     void *first, *second;
     uint64_t numbers[3];
 };
@@ -81,11 +84,19 @@ struct Command {
 
 namespace {
 
+// Where a pipeline arrives that another thread compiles.
+struct Place {
+    std::atomic<void *> pipeline{nullptr};
+    std::atomic<bool> refused{false};
+};
+
+enum class Kind { kRun, kWrite, kDestroy };
+
+// Commands to run; or bytes to write to the first command's first buffer; or that buffer to destroy.
 struct Job {
+    Kind kind = Kind::kRun;
     std::vector<Command> commands;
-    // Bytes written to the first command's first buffer, instead of commands.
     std::vector<uint8_t> bytes;
-    bool writes = false;
 };
 
 class Encoder {
@@ -145,18 +156,45 @@ class Encoder {
         return true;
     }
 
-    // Encode commands; passes are of a description.
+    // Tell that a pipeline is there, or (null) that it will not be.
+    void arrive(Place &place, void *pipeline) {
+        {
+            std::lock_guard<std::mutex> held(mutex_);
+            place.pipeline = pipeline;
+            place.refused = pipeline == nullptr;
+        }
+        arrived_.notify_all();
+    }
+
+    // Wait for pipelines that commands need; return whether all of them came.
+    bool expect(const Command *commands, size_t count) {
+        bool all = true;
+        for (const Command *each = commands; each != commands + count; ++each) {
+            if (each->kind != kEarlyDispatch) continue;
+            const Place &place = *static_cast<const Place *>(each->first);
+            if (place.pipeline.load() == nullptr) {
+                std::unique_lock<std::mutex> held(mutex_);
+                arrived_.wait(held, [&] { return place.pipeline.load() != nullptr || place.refused.load(); });
+            }
+            all = all && !place.refused.load();
+        }
+        return all;
+    }
+
+    // Encode commands, whose pipelines are there; passes are of a description.
     void play(void *encoder, const Command *commands, size_t count, const void *description) const {
         void *pass = nullptr;
         for (const Command *each = commands; each != commands + count; ++each) {
             const uint64_t *numbers = each->numbers;
-            if (each->copies) {
+            if (each->kind == kCopy) {
                 end(pass);
                 library_.copy(encoder, each->first, numbers[0], each->second, numbers[1], numbers[2]);
                 continue;
             }
             if (pass == nullptr) pass = library_.begin_pass(encoder, description);
-            if (each->first != nullptr) library_.set_pipeline(pass, each->first);
+            void *pipeline = each->first;
+            if (each->kind == kEarlyDispatch) pipeline = static_cast<const Place *>(pipeline)->pipeline.load();
+            if (pipeline != nullptr) library_.set_pipeline(pass, pipeline);
             library_.set_group(pass, 0, each->second, 0, nullptr);
             library_.dispatch(pass, static_cast<uint32_t>(numbers[0]), static_cast<uint32_t>(numbers[1]),
                               static_cast<uint32_t>(numbers[2]));
@@ -169,11 +207,15 @@ class Encoder {
         Job job;
         while (take(job)) {
             refused_ = false;
-            if (job.writes) {
-                const Command &place = job.commands.front();
-                library_.write(library_.queue, place.first, place.numbers[0], job.bytes.data(), job.bytes.size());
-            } else {
+            if (job.kind == Kind::kRun) {
                 run(job.commands);
+            } else {
+                const Command &place = job.commands.front();
+                if (job.kind == Kind::kDestroy) {
+                    library_.destroy(place.first);
+                } else {
+                    library_.write(library_.queue, place.first, place.numbers[0], job.bytes.data(), job.bytes.size());
+                }
             }
             done_.store(done_.load(std::memory_order_relaxed) + 1);
             if (waiting_.load()) {
@@ -200,6 +242,7 @@ class Encoder {
     }
 
     void run(const std::vector<Command> &commands) {
+        if (!expect(commands.data(), commands.size())) return;
         void *encoder = library_.create_encoder(library_.device, nullptr);
         play(encoder, commands.data(), commands.size(), nullptr);
         void *made = library_.finish(encoder, nullptr);
@@ -236,7 +279,7 @@ class Encoder {
     const Library library_;
     const uint64_t spinning_, asking_, most_in_flight_;
     std::mutex mutex_, futures_mutex_;
-    std::condition_variable wake_, finished_;
+    std::condition_variable wake_, finished_, arrived_;
     std::deque<Job> jobs_;
     std::deque<std::pair<uint64_t, Future>> futures_;
     std::atomic<uint64_t> given_{0}, done_{0};
@@ -257,6 +300,18 @@ EXPORTED void *encoder_new(const Library *library, uint64_t spinning, uint64_t a
 
 EXPORTED void encoder_free(void *encoder) { delete static_cast<Encoder *>(encoder); }
 
+EXPORTED void *encoder_place() { return new Place; }
+
+EXPORTED void encoder_forget(void *place) { delete static_cast<Place *>(place); }
+
+EXPORTED void encoder_arrive(void *encoder, void *place, void *pipeline) {
+    static_cast<Encoder *>(encoder)->arrive(*static_cast<Place *>(place), pipeline);
+}
+
+EXPORTED int encoder_expect(void *encoder, const Command *commands, size_t count) {
+    return static_cast<Encoder *>(encoder)->expect(commands, count);
+}
+
 EXPORTED void encoder_play(void *encoder, void *into, const Command *commands, size_t count, const void *description) {
     static_cast<Encoder *>(encoder)->play(into, commands, count, description);
 }
@@ -268,10 +323,12 @@ EXPORTED uint64_t encoder_run(void *encoder, const Command *commands, size_t cou
 }
 
 EXPORTED uint64_t encoder_write(void *encoder, void *buffer, uint64_t offset, const uint8_t *data, size_t size) {
-    Job job;
-    job.commands.push_back(Command{0, buffer, nullptr, {offset, 0, 0}});
-    job.bytes.assign(data, data + size);
-    job.writes = true;
+    Job job{Kind::kWrite, {Command{0, buffer, nullptr, {offset, 0, 0}}}, {data, data + size}};
+    return static_cast<Encoder *>(encoder)->give(std::move(job));
+}
+
+EXPORTED uint64_t encoder_destroy(void *encoder, void *buffer) {
+    Job job{Kind::kDestroy, {Command{0, buffer, nullptr, {0, 0, 0}}}, {}};
     return static_cast<Encoder *>(encoder)->give(std::move(job));
 }
 

@@ -218,7 +218,7 @@ class Compiler:
             return
         requests = [self.request(each) for _, each in missing.values()]
         refused: KernelError | None = None
-        compiled = self.gpu.pipelines(requests)
+        compiled = (self.gpu.pipelines_later if self.trusted else self.gpu.pipelines)(requests)
         for (key, (kernel, entry)), request, pipeline in zip(missing.items(), requests, compiled, strict=True):
             if isinstance(pipeline, GpuError):
                 text = numbered(entry.source, str(pipeline))

@@ -1,6 +1,6 @@
 """WebGPU through a Dawn library, found at run time: ``DAWN_LIB`` names it, or a wheel that brings one is installed.
 
-Dawn's C interface changes between its versions. The declarations below are those of webgpu.h as of late 2026; before a
+Dawn's C interface changes between its versions. Those known here are in dawn_declarations.py; before a
 library is used in this process, a process of its own opens a device with it and computes (:func:`works`).
 """
 
@@ -14,17 +14,21 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import config
 from ..disk_cache import DiskCache
 from .choosing import file_identity
+from .dawn_declarations import declarations
 from .declarations import interface, opened
-from .encoder import WRITTEN, Commands, Encoder
+from .encoder import WRITTEN, Arriving, Commands, Encoder
 from .encoder import library as encoder_library
-from .header import HeaderGpu, Reports, adapter_of, limits_of
-from .interface import MATRIX_FEATURE, Adapter, Gpu, Limits, MatrixUnit, Runtime
+from .header import COMPILERS, HeaderGpu, Reports, adapter_of, limits_of
+from .interface import MATRIX_FEATURE, Adapter, Gpu, GpuError, Limits, MatrixUnit, PipelineRequest, Runtime
 from .processes import runtime_directory
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _LIBRARIES = ("rillfacet/libwebgpu_dawn.so", "rillfacet/libwebgpu_dawn.dylib", "rillfacet/webgpu_dawn.dll")
 _FEATURES = {"shader-f16": 0xB, "subgroups": 0x12, "timestamp-query": 0x9, MATRIX_FEATURE: 0x50034}
@@ -46,125 +50,6 @@ _SUBMITS_IN_FLIGHT, _ASK_EVERY = 64, 8
 _POLLING = 0.002
 #: seconds of work that are handed over by themselves where another thread encodes them
 _HEAD_START = 1e-4
-
-_SMALL, _LARGE = "uint32_t", "uint64_t"
-_BEFORE = (
-    "TextureDimension1D TextureDimension2D TextureDimension3D TextureArrayLayers BindGroups BindGroupsPlusVertexBuffers "
-    "BindingsPerBindGroup DynamicUniformBuffersPerPipelineLayout DynamicStorageBuffersPerPipelineLayout "
-    "SampledTexturesPerShaderStage SamplersPerShaderStage StorageBuffersPerShaderStage StorageTexturesPerShaderStage "
-    "UniformBuffersPerShaderStage"
-)
-_AFTER = (
-    "VertexAttributes VertexBufferArrayStride InterStageShaderVariables ColorAttachments ColorAttachmentBytesPerSample "
-    "ComputeWorkgroupStorageSize ComputeInvocationsPerWorkgroup ComputeWorkgroupSizeX ComputeWorkgroupSizeY "
-    "ComputeWorkgroupSizeZ ComputeWorkgroupsPerDimension ImmediateSize"
-)
-_HANDLES = (
-    "Instance Adapter Device Queue Buffer ShaderModule ComputePipeline PipelineLayout BindGroup BindGroupLayout "
-    "CommandEncoder CommandBuffer ComputePassEncoder QuerySet"
-)
-_CALLBACK = "void* nextInChain; int mode; void* callback; void* userdata1; void* userdata2;"
-_NAMED = "void* nextInChain; WGPUStringView label;"
-_STRUCTURES = {
-    "StringView": "char const* data; size_t length;",
-    "ChainedStruct": "void* next; int sType;",
-    "Future": "uint64_t id;",
-    "FutureWaitInfo": "WGPUFuture future; uint32_t completed;",
-    "InstanceLimits": "void* nextInChain; size_t timedWaitAnyMaxCount;",
-    "InstanceDescriptor": "void* nextInChain; size_t count; int const* features; WGPUInstanceLimits const* limits;",
-    "DawnTogglesDescriptor": "WGPUChainedStruct chain; size_t enabledCount; char const* const* enabled; "
-    "size_t disabledCount; char const* const* disabled;",
-    "RequestAdapterOptions": "void* nextInChain; int featureLevel; int powerPreference; uint32_t forceFallback; "
-    "int backendType; void* surface;",
-    "AdapterInfo": "void* nextInChain; WGPUStringView vendor, architecture, device, description; "
-    "int backendType, adapterType; uint32_t vendorID, deviceID, subgroupMinSize, subgroupMaxSize;",
-    "SubgroupMatrixConfig": "int componentType, resultComponentType; uint32_t M, N, K;",
-    "AdapterPropertiesSubgroupMatrixConfigs": "WGPUChainedStruct chain; size_t configCount; "
-    "WGPUSubgroupMatrixConfig const* configs;",
-    "Limits": "void* nextInChain;"
-    + "".join(f"{_SMALL} max{each};" for each in _BEFORE.split())
-    + f"{_LARGE} maxUniformBufferBindingSize, maxStorageBufferBindingSize;"
-    + f"{_SMALL} minUniformBufferOffsetAlignment, minStorageBufferOffsetAlignment, maxVertexBuffers;"
-    + f"{_LARGE} maxBufferSize;"
-    + "".join(f"{_SMALL} max{each};" for each in _AFTER.split()),
-    "QueueDescriptor": _NAMED,
-    "CallbackInfo": _CALLBACK,
-    "BufferMapCallbackInfo": _CALLBACK,
-    "UncapturedErrorCallbackInfo": "void* nextInChain; void* callback; void* userdata1; void* userdata2;",
-    "DeviceDescriptor": _NAMED
-    + "size_t requiredFeatureCount; int const* requiredFeatures; WGPULimits const* requiredLimits; "
-    "WGPUQueueDescriptor defaultQueue; WGPUCallbackInfo deviceLostCallbackInfo; "
-    "WGPUUncapturedErrorCallbackInfo uncapturedErrorCallbackInfo;",
-    "BufferDescriptor": _NAMED + "uint64_t usage; uint64_t size; uint32_t mappedAtCreation;",
-    "ShaderSourceWGSL": "WGPUChainedStruct chain; WGPUStringView code;",
-    "ShaderModuleDescriptor": _NAMED,
-    "ComputeState": "void* nextInChain; WGPUShaderModule module; WGPUStringView entryPoint; size_t constants; void* values;",
-    "ComputePipelineDescriptor": _NAMED + "WGPUPipelineLayout layout; WGPUComputeState compute;",
-    "BindGroupEntry": "void* nextInChain; uint32_t binding; WGPUBuffer buffer; uint64_t offset; uint64_t size; "
-    "void* sampler; void* textureView;",
-    "BindGroupDescriptor": _NAMED + "WGPUBindGroupLayout layout; size_t entryCount; WGPUBindGroupEntry const* entries;",
-    "BufferBindingLayout": "void* nextInChain; int type; uint32_t hasDynamicOffset; uint64_t minBindingSize;",
-    "SamplerBindingLayout": "void* nextInChain; int type;",
-    "TextureBindingLayout": "void* nextInChain; int sampleType, viewDimension; uint32_t multisampled;",
-    "StorageTextureBindingLayout": "void* nextInChain; int access, format, viewDimension;",
-    "BindGroupLayoutEntry": "void* nextInChain; uint32_t binding; uint64_t visibility; uint32_t bindingArraySize; "
-    "WGPUBufferBindingLayout buffer; WGPUSamplerBindingLayout sampler; WGPUTextureBindingLayout texture; "
-    "WGPUStorageTextureBindingLayout storageTexture;",
-    "BindGroupLayoutDescriptor": _NAMED + "size_t entryCount; WGPUBindGroupLayoutEntry const* entries;",
-    "PipelineLayoutDescriptor": _NAMED + "size_t bindGroupLayoutCount; WGPUBindGroupLayout const* bindGroupLayouts; "
-    "uint32_t immediateSize;",
-    "PassTimestampWrites": "void* nextInChain; WGPUQuerySet querySet; uint32_t beginningOfPassWriteIndex, "
-    "endOfPassWriteIndex;",
-    "ComputePassDescriptor": _NAMED + "WGPUPassTimestampWrites const* timestampWrites;",
-    "QuerySetDescriptor": _NAMED + "int type; uint32_t count;",
-    "CommandEncoderDescriptor": _NAMED,
-}
-_FUNCTIONS = """
-WGPUInstance wgpuCreateInstance(WGPUInstanceDescriptor const*);
-WGPUFuture wgpuInstanceRequestAdapter(WGPUInstance, WGPURequestAdapterOptions const*, WGPUCallbackInfo);
-int wgpuInstanceWaitAny(WGPUInstance, size_t, WGPUFutureWaitInfo*, uint64_t);
-int wgpuAdapterGetInfo(WGPUAdapter, WGPUAdapterInfo*);
-void wgpuAdapterInfoFreeMembers(WGPUAdapterInfo);
-int wgpuAdapterGetLimits(WGPUAdapter, WGPULimits*);
-uint32_t wgpuAdapterHasFeature(WGPUAdapter, int);
-WGPUDevice wgpuAdapterCreateDevice(WGPUAdapter, WGPUDeviceDescriptor const*);
-int wgpuDeviceGetLimits(WGPUDevice, WGPULimits*);
-WGPUQueue wgpuDeviceGetQueue(WGPUDevice);
-void wgpuDeviceDestroy(WGPUDevice);
-void wgpuDeviceTick(WGPUDevice);
-WGPUBuffer wgpuDeviceCreateBuffer(WGPUDevice, WGPUBufferDescriptor const*);
-WGPUShaderModule wgpuDeviceCreateShaderModule(WGPUDevice, WGPUShaderModuleDescriptor const*);
-WGPUComputePipeline wgpuDeviceCreateComputePipeline(WGPUDevice, WGPUComputePipelineDescriptor const*);
-WGPUBindGroup wgpuDeviceCreateBindGroup(WGPUDevice, WGPUBindGroupDescriptor const*);
-WGPUBindGroupLayout wgpuDeviceCreateBindGroupLayout(WGPUDevice, WGPUBindGroupLayoutDescriptor const*);
-WGPUPipelineLayout wgpuDeviceCreatePipelineLayout(WGPUDevice, WGPUPipelineLayoutDescriptor const*);
-WGPUCommandEncoder wgpuDeviceCreateCommandEncoder(WGPUDevice, WGPUCommandEncoderDescriptor const*);
-WGPUQuerySet wgpuDeviceCreateQuerySet(WGPUDevice, WGPUQuerySetDescriptor const*);
-WGPUComputePassEncoder wgpuCommandEncoderBeginComputePass(WGPUCommandEncoder, WGPUComputePassDescriptor const*);
-void wgpuComputePassEncoderSetPipeline(WGPUComputePassEncoder, WGPUComputePipeline);
-void wgpuComputePassEncoderSetBindGroup(WGPUComputePassEncoder, uint32_t, WGPUBindGroup, size_t, uint32_t const*);
-void wgpuComputePassEncoderDispatchWorkgroups(WGPUComputePassEncoder, uint32_t, uint32_t, uint32_t);
-void wgpuComputePassEncoderEnd(WGPUComputePassEncoder);
-void wgpuCommandEncoderCopyBufferToBuffer(WGPUCommandEncoder, WGPUBuffer, uint64_t, WGPUBuffer, uint64_t, uint64_t);
-void wgpuCommandEncoderResolveQuerySet(WGPUCommandEncoder, WGPUQuerySet, uint32_t, uint32_t, WGPUBuffer, uint64_t);
-WGPUCommandBuffer wgpuCommandEncoderFinish(WGPUCommandEncoder, void*);
-void wgpuQueueSubmit(WGPUQueue, size_t, WGPUCommandBuffer const*);
-void wgpuQueueWriteBuffer(WGPUQueue, WGPUBuffer, uint64_t, void const*, size_t);
-WGPUFuture wgpuQueueOnSubmittedWorkDone(WGPUQueue, WGPUCallbackInfo);
-WGPUFuture wgpuBufferMapAsync(WGPUBuffer, uint64_t, size_t, size_t, WGPUBufferMapCallbackInfo);
-void const* wgpuBufferGetConstMappedRange(WGPUBuffer, size_t, size_t);
-void wgpuBufferUnmap(WGPUBuffer);
-void wgpuBufferDestroy(WGPUBuffer);
-"""
-
-
-def declarations() -> str:
-    """Return the declarations of webgpu.h that are used here, for cffi."""
-    handles = "".join(f"typedef struct WGPU{name}Impl* WGPU{name};\n" for name in _HANDLES.split())
-    numbers = "typedef int WGPUErrorType; typedef int WGPUDeviceLostReason; typedef int WGPUMapAsyncStatus;\n"
-    structures = "".join(f"typedef struct {{ {fields} }} WGPU{name};\n" for name, fields in _STRUCTURES.items())
-    releases = "".join(f"void wgpu{name}Release(WGPU{name});\n" for name in _HANDLES.split())
-    return handles + numbers + structures + _FUNCTIONS + releases
 
 
 def library() -> str | None:
@@ -363,6 +248,43 @@ class DawnGpu(HeaderGpu):
         self._when_done = runtime.ffi.new("WGPUCallbackInfo *", {"mode": _WAIT_ONLY, "callback": self._done})
         #: what encodes and submits on a thread of its own, if this installation has that
         self.encoder: Encoder | None = None
+        self._compilers: ThreadPoolExecutor | None = None
+        #: what tells when pipelines are there that are compiled later
+        self._compiling: list[Future[object]] = []
+
+    def pipelines_later(self, requests: Sequence[PipelineRequest]) -> list[int | GpuError]:
+        encoder = self.encoder
+        if encoder is None:
+            return self.pipelines(requests)
+        if self._compilers is None:
+            from concurrent.futures import ThreadPoolExecutor
+
+            self._compilers = ThreadPoolExecutor(COMPILERS, "webgpu-torch-pipelines")
+        made: list[int | GpuError] = []
+        for each in requests:
+            arriving = encoder.place()
+            try:
+                self._compiling.append(self._compilers.submit(self._compile, each, arriving, encoder))
+            except RuntimeError:
+                # The interpreter ends, and starts no thread.
+                self._compile(each, arriving, encoder)
+            handle = next(self._handles)
+            self._objects[handle] = arriving
+            made.append(handle)
+        return made
+
+    def _compile(self, request: PipelineRequest, arriving: Arriving, encoder: Encoder) -> None:
+        """Compile a pipeline that others wait for."""
+        made: object = GpuError("internal", f"kernel '{request.label}' was not compiled")
+        try:
+            made = self._pipeline(request)
+            if isinstance(made, GpuError):
+                made = GpuError(made.kind, f"kernel '{request.label}' did not compile: {made}")
+                self.reports.put_beside(made)
+            else:
+                made = self.ffi.gc(made, self.lib.wgpuComputePipelineRelease)
+        finally:
+            encoder.arrive(arriving, made)
 
     def _module(self, source: str, label: str, trusted: bool) -> Any:
         ffi = self.ffi
@@ -385,15 +307,41 @@ class DawnGpu(HeaderGpu):
     def _play(self, encoder: object, recorded: object) -> None:
         if not isinstance(recorded, Commands) or self.encoder is None:
             super()._play(encoder, recorded)
-        else:
+            return
+        if recorded.arriving:
+            self._settle()
+        if self._can_run(recorded):
             self.encoder.play(encoder, recorded, self._pass_descriptor)
 
     def submit(self, recording: int) -> None:
         if self.encoder is None:
             super().submit(recording)
-        elif not self.reports.pending():
+        elif self._can_run(self._objects[recording]) and not self.reports.pending():
             self.encoder.run(self._objects[recording])
             self.submits += 1
+
+    def _can_run(self, commands: Commands) -> bool:
+        """Return whether no pipeline that commands need was refused, which is reported else."""
+        for each in commands.arriving:
+            if each.error is not None:
+                self.reports.put(each.error)
+                return False
+        if commands.arriving:
+            commands.arriving = [each for each in commands.arriving if not each.arrived]
+        return True
+
+    def run_alone(self, recording: int) -> None:
+        if self.encoder is None:
+            super().run_alone(recording)
+            return
+        # The thread that submits may be the one that waits.
+        encoder = self._encode(self._objects[recording])
+        commands = self.ffi.new("WGPUCommandBuffer[1]", [self.lib.wgpuCommandEncoderFinish(encoder, self.ffi.NULL)])
+        if commands[0] != self.ffi.NULL:
+            self.lib.wgpuQueueSubmit(self.queue, 1, commands)
+            self.lib.wgpuCommandBufferRelease(commands[0])
+        self.lib.wgpuCommandEncoderRelease(encoder)
+        self._wait_for(self._submitted())
 
     def write(self, buffer: int, offset: int, data: memoryview | bytes) -> None:
         if self.encoder is not None and len(data) <= WRITTEN:
@@ -402,10 +350,11 @@ class DawnGpu(HeaderGpu):
             self._settle()
             super().write(buffer, offset, data)
 
-    def destroy(self, handle: int) -> None:
-        if handle in self._buffers:
-            self._settle()
-        super().destroy(handle)
+    def _destroy(self, buffer: object) -> None:
+        if self.encoder is None:
+            super()._destroy(buffer)
+        else:
+            self.encoder.destroy(buffer)
 
     def close(self) -> None:
         self._settle()
@@ -414,6 +363,9 @@ class DawnGpu(HeaderGpu):
     def _settle(self) -> None:
         """Wait until what was handed over is submitted: what follows is done by this thread."""
         if self.encoder is not None:
+            if self._compiling:
+                self._wait_for_compilers(self._compiling)
+                self._compiling.clear()
             self.encoder.wait()
 
     def _run(self, commands: Any) -> None:

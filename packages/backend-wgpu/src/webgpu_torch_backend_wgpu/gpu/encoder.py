@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .declarations import interface, opened
-from .interface import DISPATCH, WORDS
+from .interface import DISPATCH, WORDS, GpuError
 
 if TYPE_CHECKING:
     from .header import HeaderGpu, Reports
@@ -26,15 +26,20 @@ _CALLED = (
     "DeviceCreateCommandEncoder", "CommandEncoderBeginComputePass", "ComputePassEncoderSetPipeline",
     "ComputePassEncoderSetBindGroup", "ComputePassEncoderDispatchWorkgroups", "ComputePassEncoderEnd",
     "ComputePassEncoderRelease", "CommandEncoderCopyBufferToBuffer", "CommandEncoderFinish", "CommandEncoderRelease",
-    "CommandBufferRelease", "QueueSubmit", "QueueWriteBuffer", "QueueOnSubmittedWorkDone", "InstanceWaitAny",
+    "CommandBufferRelease", "QueueSubmit", "QueueWriteBuffer", "BufferDestroy", "QueueOnSubmittedWorkDone", "InstanceWaitAny",
 )  # fmt: skip
 _DECLARATIONS = """
-typedef struct { uint64_t copies; uintptr_t first, second; uint64_t numbers[3]; } Command;
+typedef struct { uint64_t kind; uintptr_t first, second; uint64_t numbers[3]; } Command;
 void *encoder_new(uintptr_t const *library, uint64_t spinning, uint64_t asking, uint64_t in_flight);
 void encoder_free(void *);
+void *encoder_place();
+void encoder_forget(void *place);
+void encoder_arrive(void *, void *place, uintptr_t pipeline);
+int encoder_expect(void *, Command const *, size_t);
 void encoder_play(void *, uintptr_t encoder, Command const *, size_t, uintptr_t description);
 uint64_t encoder_run(void *, Command const *, size_t);
 uint64_t encoder_write(void *, uintptr_t buffer, uint64_t offset, uint8_t const *, size_t);
+uint64_t encoder_destroy(void *, uintptr_t buffer);
 void encoder_wait(void *, uint64_t);
 uint64_t encoder_done(void *);
 void encoder_collect(void *, uint64_t);
@@ -43,6 +48,8 @@ int encoder_refuse(void *);
 _PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 #: nanoseconds that a thread looks for what it waits for before it sleeps, where there are processors to spare
 _SPINNING = 100_000 if _PROCESSORS >= 8 else 0
+#: kinds of commands that are no dispatch of a pipeline that is there
+_COPY, _EARLY_DISPATCH = 1, 2
 #: bytes up to which what is written is copied, instead of waiting for what was handed over before
 WRITTEN = 1 << 16
 
@@ -53,15 +60,38 @@ def library() -> Path | None:
     return found if found.is_file() else None
 
 
+class Arriving:
+    """A pipeline that another thread compiles: what is recorded with it is encoded when it is there.
+
+    Attributes:
+        place: where the encoder's thread finds it.
+        native: the pipeline, once it is there.
+        error: why it is not going to be.
+    """
+
+    __slots__ = ("error", "native", "place")
+
+    def __init__(self, place: object) -> None:
+        self.place = place
+        self.native: object = None
+        self.error: GpuError | None = None
+
+    @property
+    def arrived(self) -> bool:
+        """Whether the pipeline is there."""
+        return self.native is not None
+
+
 class Commands:
-    """Recorded commands as the encoder's thread takes them, and the objects that they use."""
+    """Recorded commands as the encoder's thread takes them, the objects that they use, and pipelines that were not there yet."""
 
-    __slots__ = ("count", "data", "objects")
+    __slots__ = ("arriving", "count", "data", "objects")
 
-    def __init__(self, data: object, count: int, objects: list[object]) -> None:
+    def __init__(self, data: object, count: int, objects: list[object], arriving: list[Arriving]) -> None:
         self.data = data
         self.count = count
         self.objects = objects
+        self.arriving = arriving
 
 
 class Encoder:
@@ -90,7 +120,7 @@ class Encoder:
         #: the last job that was handed over
         self.given = 0
         # What jobs use that may not be done: the oldest first.
-        self._used: deque[tuple[int, Commands]] = deque()
+        self._used: deque[tuple[int, object]] = deque()
 
     def _address(self, pointer: object) -> int:
         return int(self._of.cast("uintptr_t", pointer))
@@ -98,37 +128,63 @@ class Encoder:
     def prepare(self, words: Sequence[int], objects: Mapping[int, object]) -> Commands:
         """Return commands in the form that :meth:`run` takes."""
         count, last = len(words) // WORDS, 0
-        data, used = self._ffi.new("Command[]", count), []
+        data, used, arriving = self._ffi.new("Command[]", count), [], []
         for number in range(count):
             kind, first, second, *numbers = words[number * WORDS : (number + 1) * WORDS]
             command = data[number]
             if kind == DISPATCH:
                 # A pipeline that is set already need not be set again.
-                pair = objects[first], objects[second]
-                command.first = 0 if first == last else self._address(pair[0])
+                pair = pipeline, _ = objects[first], objects[second]
+                if first == last:
+                    command.first = 0
+                elif not isinstance(pipeline, Arriving):
+                    command.first = self._address(pipeline)
+                elif pipeline.arrived:
+                    command.first = self._address(pipeline.native)
+                else:
+                    command.kind, command.first = _EARLY_DISPATCH, int(self._ffi.cast("uintptr_t", pipeline.place))
+                    arriving.append(pipeline)
                 last = first
             else:
                 # Source, where it begins, target, where that begins, bytes.
                 target, offset, nbytes = numbers
                 pair = objects[first], objects[target]
-                command.copies, command.first = 1, self._address(pair[0])
+                command.kind, command.first = _COPY, self._address(pair[0])
                 numbers, last = [second, offset, nbytes], 0
             command.second, command.numbers = self._address(pair[1]), numbers
             used += pair
-        return Commands(data, count, used)
+        return Commands(data, count, used, arriving)
+
+    def place(self) -> Arriving:
+        """Return what stands for a pipeline that is going to be there."""
+        return Arriving(self._ffi.gc(self._lib.encoder_place(), self._lib.encoder_forget))
+
+    def arrive(self, arriving: Arriving, made: object) -> None:
+        """Let a pipeline be there, or (a GpuError) tell why it is not going to be; by any thread."""
+        if isinstance(made, GpuError):
+            arriving.error = made
+        else:
+            arriving.native = made
+        self._lib.encoder_arrive(self._thread, arriving.place, 0 if arriving.error else self._address(made))
 
     def run(self, commands: Commands) -> None:
         """Hand over commands to be encoded and submitted."""
         self.given = self._lib.encoder_run(self._thread, commands.data, commands.count)
+        self._use(commands)
+
+    def _use(self, what: object) -> None:
+        """Keep what the last job uses until it is done."""
         used = self._used
-        used.append((self.given, commands))
+        used.append((self.given, what))
         if len(used) > 16:
             done = self._lib.encoder_done(self._thread)
             while used and used[0][0] <= done:
                 used.popleft()
 
     def play(self, encoder: object, commands: Commands, description: object) -> None:
-        """Encode commands in this thread; passes are of a description."""
+        """Encode commands in this thread, when their pipelines are there; passes are of a description."""
+        if not self._lib.encoder_expect(self._thread, commands.data, commands.count):
+            return
         into, passes = self._address(encoder), self._address(description)
         self._lib.encoder_play(self._thread, into, commands.data, commands.count, passes)
 
@@ -136,6 +192,11 @@ class Encoder:
         """Hand over bytes, at most :data:`WRITTEN`, to be written to a buffer that lives until then."""
         source = self._ffi.from_buffer("uint8_t[]", data)
         self.given = self._lib.encoder_write(self._thread, self._address(buffer), offset, source, len(source))
+
+    def destroy(self, buffer: object) -> None:
+        """Hand over a buffer to be destroyed."""
+        self.given = self._lib.encoder_destroy(self._thread, self._address(buffer))
+        self._use(buffer)
 
     def wait(self) -> None:
         """Wait until all that was handed over is submitted."""

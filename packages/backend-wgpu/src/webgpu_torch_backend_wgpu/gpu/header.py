@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .awake import Awake
 from .interface import (
     DISPATCH,
     STORAGE,
@@ -33,20 +34,7 @@ STAGING_BYTES = 1 << 26
 #: host bytes handed to the queue before it is told to send them on: bounds the staging memory of large writes
 WRITE_CHUNK = 1 << 26
 #: pipelines compiled at the same time
-_COMPILERS = min(8, os.cpu_count() or 1)
-#: seconds that a card may have nothing to do while others compile
-_PATIENCE = 0.02
-#: what it does then: a fraction of a millisecond for all of its units, since a clock follows the share of time that has work
-_AWAKE = """
-@group(0) @binding(0) var<storage, read_write> numbers: array<u32, 64>;
-@compute @workgroup_size(64) fn main(@builtin(local_invocation_index) thread: u32) {
-  var number = numbers[thread];
-  for (var i = 0u; i < 100000u; i++) { number = number * 1664525u + 1013904223u; }
-  numbers[thread] = number;
-}
-"""
-_AWAKE_WORKGROUPS = 512
-
+COMPILERS = min(8, os.cpu_count() or 1)
 _USAGES = {STORAGE: 0x80 | 0x4 | 0x8, UNIFORM: 0x40 | 0x8}
 _BINDINGS = {"uniform": 2, "storage": 3, "read-only-storage": 4}
 _COMPUTE_STAGE = 4
@@ -117,7 +105,7 @@ class Reports:
         named = "lost" if "is lost" in text or "device lost" in text.lower() else _ERROR_KINDS.get(kind, "internal")
         error = GpuError(named, text)
         if self.is_beside is not None and self.is_beside():
-            self._beside = self._beside or error
+            self.put_beside(error)
         else:
             self.put(error)
 
@@ -130,15 +118,24 @@ class Reports:
         if error is not None and getattr(self._local, "error", None) is None:
             self._local.error = error
 
+    def put_beside(self, error: GpuError) -> None:
+        """Keep an error for whichever thread takes one next."""
+        self._beside = self._beside or error
+
     def pending(self) -> bool:
         """Return whether there is an error for this thread to take."""
         return self._beside is not None or getattr(self._local, "error", None) is not None
 
     def take(self) -> GpuError | None:
         """Return and forget this thread's first error, or that of a thread that takes none."""
-        found = getattr(self._local, "error", None)
+        found = self.take_own()
         if self._beside is not None:
             found, self._beside = found or self._beside, None
+        return found
+
+    def take_own(self) -> GpuError | None:
+        """Return and forget this thread's first error."""
+        found = getattr(self._local, "error", None)
         if found is not None:
             self._local.error = None
         return found
@@ -168,8 +165,7 @@ class HeaderGpu(Gpu):
         #: those of finished reads that did not hold the GPU up
         self._spare: list[Staging] = []
         self._timer: Timer | None = None
-        #: what is submitted for a card that would have nothing to do
-        self._awake: int | None = None
+        self._awake: Awake | None = None
         self._encoder_descriptor = ffi.new("WGPUCommandEncoderDescriptor *")
         self._pass_descriptor = ffi.new("WGPUComputePassDescriptor *")
         self._commands = ffi.new("WGPUCommandBuffer[1]")
@@ -241,7 +237,10 @@ class HeaderGpu(Gpu):
         gone = self._objects.pop(handle)
         if handle in self._buffers:
             self._buffers.remove(handle)
-            self.lib.wgpuBufferDestroy(gone)
+            self._destroy(gone)
+
+    def _destroy(self, buffer: object) -> None:
+        self.lib.wgpuBufferDestroy(buffer)
 
     def layout(self, kinds: tuple[str, ...]) -> int:
         found = self._layouts.get(kinds)
@@ -265,13 +264,12 @@ class HeaderGpu(Gpu):
         return found
 
     def pipelines(self, requests: Sequence[PipelineRequest]) -> list[int | GpuError]:
-        if _COMPILERS > 2 and (len(requests) > 2 or self.lowers_clock):
+        if COMPILERS > 2 and (len(requests) > 2 or self.lowers_clock):
             from concurrent.futures import ThreadPoolExecutor
 
-            with ThreadPoolExecutor(_COMPILERS) as pool:
+            with ThreadPoolExecutor(COMPILERS) as pool:
                 waiting = [pool.submit(self._pipeline, each) for each in requests]
-                if self.lowers_clock:
-                    self._keep_awake(waiting)
+                self._wait_for_compilers(waiting)
                 made = [each.result() for each in waiting]
         else:
             made = [self._pipeline(each) for each in requests]
@@ -282,38 +280,26 @@ class HeaderGpu(Gpu):
         made = self._pipeline(request)
         return made if isinstance(made, GpuError) else self._keep(made, self.lib.wgpuComputePipelineRelease)
 
-    def _keep_awake(self, waiting: Sequence[Future[object]]) -> None:
-        """Give the GPU something to do until others have compiled.
-
-        A card that has nothing to do for a third of a second runs at half its clock, and for a second after it has work again.
-        """
+    def _wait_for_compilers(self, waiting: Sequence[Future[object]]) -> None:
+        """Wait until others have compiled, and keep a card awake that would have nothing to do."""
         from concurrent.futures import wait
 
-        left = wait(waiting, _PATIENCE).not_done
-        if not left or self.lost is not None:
+        if not self.lowers_clock:
+            wait(waiting)
             return
         if self._awake is None:
-            self._awake = self._made_awake()
-        while left and self.lost is None:
-            self.submit(self._awake)
-            # What comes after the compilation waits for one of these, not for a queue of them.
-            self.wait()
-            left = wait(left, 0).not_done
+            self._awake = Awake(self)
+        self._awake.until(waiting)
 
-    def _made_awake(self) -> int:
-        """Return what is submitted for a card that would have nothing to do."""
-        layout = self.layout(("storage",))
-        pipeline = self._pipeline(PipelineRequest("awake", _AWAKE, layout, True))
-        if isinstance(pipeline, GpuError):
-            raise pipeline
-        handle = self._keep(pipeline, self.lib.wgpuComputePipelineRelease)
-        group = self.group(layout, [(self.buffer(256), 0, 256)])
-        return self.record([DISPATCH, handle, group, _AWAKE_WORKGROUPS, 1, 1])
+    def run_alone(self, recording: int) -> None:
+        """Run recorded commands, whatever else waits for its turn, and wait until that is done."""
+        self.submit(recording)
+        self.wait()
 
     def _pipeline(self, request: PipelineRequest) -> Any:
-        before = self.reports.take()
+        before = self.reports.take_own()
         module = self._module(request.source, request.label, request.trusted)
-        pipeline, error = self.ffi.NULL, self.reports.take()
+        pipeline, error = self.ffi.NULL, self.reports.take_own()
         if error is None:
             name, entry = self._view("main")
             memory, label = self._view(request.label)
@@ -321,7 +307,7 @@ class HeaderGpu(Gpu):
             given = {"label": label, "layout": layout, "compute": {"module": module, "entryPoint": entry}}
             descriptor = self.ffi.new("WGPUComputePipelineDescriptor *", given)
             pipeline = self.lib.wgpuDeviceCreateComputePipeline(self.device, descriptor)
-            error = self.reports.take()
+            error = self.reports.take_own()
             del name, memory
         if module != self.ffi.NULL:
             self.lib.wgpuShaderModuleRelease(module)

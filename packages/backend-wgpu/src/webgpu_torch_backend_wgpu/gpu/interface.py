@@ -271,6 +271,13 @@ class Gpu(ABC):
     def pipelines(self, requests: Sequence[PipelineRequest]) -> list[int | GpuError]:
         """Return a pipeline or what was wrong for every request, compiling as many at once as helps."""
 
+    def pipelines_later(self, requests: Sequence[PipelineRequest]) -> list[int | GpuError]:
+        """Do what :meth:`pipelines` does, for requests that are trusted; where an implementation can, they are compiled later.
+
+        What is submitted with them then waits for them, and :meth:`error` tells of one that was refused and what needs it.
+        """
+        return self.pipelines(requests)
+
     def pipeline_beside(self, request: PipelineRequest) -> int | GpuError:
         """Return a pipeline or what was wrong, while other threads may use the GPU for something else."""
         raise NotImplementedError
