@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import config
 from ..disk_cache import DiskCache
+from .blobs import Blobs
 from .choosing import file_identity
 from .dawn_declarations import declarations
 from .declarations import interface, opened
@@ -209,7 +210,12 @@ class DawnRuntime(Runtime):
         )
         # Checks are a matter of the device, not of a module: all our modules are trusted unless asked otherwise, and so is what
         # is recorded, whose checks take nearly as long as the rest of a dispatch.
-        descriptor.nextInChain = self._toggles(*(() if config.CHECKED.is_on() else _UNCHECKED))
+        toggles = self._toggles(*(() if config.CHECKED.is_on() else _UNCHECKED))
+        blobs = Blobs(ffi, reports, file_identity(self.path))
+        kept = blobs.descriptor(ffi.addressof(toggles.chain))
+        # The library calls back as long as there is a pipeline to be made.
+        self._alive += [blobs, kept]
+        descriptor.nextInChain = kept
         descriptor.requiredLimits = limits
         descriptor.deviceLostCallbackInfo.mode = _SPONTANEOUS
         descriptor.deviceLostCallbackInfo.callback = ffi.cast("void *", reports.on_loss)

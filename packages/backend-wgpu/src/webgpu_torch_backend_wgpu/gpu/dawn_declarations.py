@@ -43,6 +43,9 @@ _STRUCTURES = {
     + f"{_LARGE} maxBufferSize;"
     + "".join(f"{_SMALL} max{each};" for each in _AFTER.split()),
     "QueueDescriptor": _NAMED,
+    "CacheCallbackInfo": "void* nextInChain; void* callback; void* userdata1; void* userdata2;",
+    "DawnCacheDeviceDescriptor": "WGPUChainedStruct chain; WGPUStringView isolationKey; WGPUCacheCallbackInfo load; "
+    "WGPUCacheCallbackInfo store;",
     "CallbackInfo": _CALLBACK,
     "BufferMapCallbackInfo": _CALLBACK,
     "UncapturedErrorCallbackInfo": "void* nextInChain; void* callback; void* userdata1; void* userdata2;",

@@ -34,7 +34,7 @@ STAGING_BYTES = 1 << 26
 #: host bytes handed to the queue before it is told to send them on: bounds the staging memory of large writes
 WRITE_CHUNK = 1 << 26
 #: pipelines compiled at the same time
-COMPILERS = min(8, os.cpu_count() or 1)
+COMPILERS = min(16, os.cpu_count() or 1)
 _USAGES = {STORAGE: 0x80 | 0x4 | 0x8, UNIFORM: 0x40 | 0x8}
 _BINDINGS = {"uniform": 2, "storage": 3, "read-only-storage": 4}
 _COMPUTE_STAGE = 4
@@ -87,7 +87,7 @@ class Reports:
         self.uncaptured = self.callback(f"void(WGPUDevice const *, WGPUErrorType, {arguments}", self._on_error)
         self.on_loss = self.callback(f"void(WGPUDevice const *, WGPUDeviceLostReason, {arguments}", self._on_loss)
 
-    def callback(self, kind: str, function: Callable[..., None]) -> Any:
+    def callback(self, kind: str, function: Callable[..., object]) -> Any:
         """Return a C callback; an exception in it (an interrupt, say) is raised by the next :meth:`check`."""
         return self._ffi.callback(kind, function, onerror=self._on_exception)
 

@@ -1,0 +1,59 @@
+"""What Dawn and a driver made of kernels' text, kept for the next process."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from webgpu_torch_core.files.kept import KeptFiles
+
+from .header import Reports
+
+_CACHE_DESCRIPTOR = 0x50007
+_LOAD = "size_t(size_t, void const *, size_t, void *, void *, void *)"
+_STORE = "void(size_t, void const *, size_t, void const *, void *, void *)"
+
+files = KeptFiles("dawn")
+
+
+class Blobs:
+    """Gives Dawn what it kept: it asks for the size first, in whichever thread compiles.
+
+    Args:
+        ffi: declares ``WGPUDawnCacheDeviceDescriptor``.
+        reports: what keeps an interrupt that hits a callback.
+        identity: of the library; what another one made is not read.
+    """
+
+    def __init__(self, ffi: Any, reports: Reports, identity: str) -> None:
+        self._ffi = ffi
+        self._identity = identity.encode()
+        self._found: dict[str, bytes] = {}
+        self._load = reports.callback(_LOAD, self._loaded)
+        self._store = reports.callback(_STORE, self._stored)
+
+    def descriptor(self, following: object) -> Any:
+        """Return what a device's descriptor is chained to, which is chained to what follows."""
+        made = self._ffi.new("WGPUDawnCacheDeviceDescriptor *")
+        made.chain.sType, made.chain.next = _CACHE_DESCRIPTOR, following
+        made.load.callback = self._ffi.cast("void *", self._load)
+        made.store.callback = self._ffi.cast("void *", self._store)
+        return made
+
+    def _name(self, size: int, key: Any) -> str:
+        return hashlib.sha256(self._identity + bytes(self._ffi.buffer(key, size))).hexdigest() + ".blob"
+
+    def _loaded(self, key_size: int, key: Any, size: int, into: Any, _first: Any, _second: Any) -> int:
+        name = self._name(key_size, key)
+        found = self._found.pop(name, None) or files.read(name)
+        if found is None:
+            return 0
+        if size < len(found):
+            self._found[name] = found
+        else:
+            self._ffi.memmove(into, found, len(found))
+        return len(found)
+
+    def _stored(self, key_size: int, key: Any, size: int, value: Any, _first: Any, _second: Any) -> None:
+        data = bytes(self._ffi.buffer(value, size))
+        files.write_later(self._name(key_size, key), lambda: data)
