@@ -83,6 +83,71 @@ def test_an_adapter_is_opened_several_times() -> None:
     assert (name, devices) == ("dawn", "2")
 
 
+LATER = """
+import signal, threading, time
+import webgpu_torch as torch
+from webgpu_torch_backend_wgpu.gpu.encoder import library
+from webgpu_torch_backend_wgpu.gpu.interface import GpuError
+from webgpu_torch_core.backend.plugins import registry
+from webgpu_torch_core.record.devices import flush
+x = torch.arange(5.0, device="webgpu")
+x.tolist()
+gpu = registry.device("webgpu", 0).gpu
+compiled = gpu._pipeline
+gpu._pipeline = lambda request: (time.sleep(0.4), compiled(request))[1]
+y = x * x + 1
+before = time.perf_counter()
+flush()
+# Without the encoder the thread that records waits.
+assert (time.perf_counter() - before < 0.4) == bool(library())
+z = y.clone().sub_(2)
+assert y.tolist() == [1.0, 2.0, 5.0, 10.0, 17.0] and z.tolist() == [-1.0, 0.0, 3.0, 8.0, 15.0]
+# An interrupt in a wait loses nothing.
+w = (z.exp() + z).cumsum(0)
+threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
+interrupted = False
+try:
+    w.tolist()
+except KeyboardInterrupt:
+    interrupted = True
+gpu._pipeline = compiled
+wanted = (z.cpu().exp() + z.cpu()).cumsum(0)
+assert interrupted and torch.allclose(w.cpu(), wanted), (interrupted, w, wanted)
+# What cannot be compiled is told, and nothing is read that was not computed.
+gpu._pipeline = lambda request: GpuError("internal", "too many registers")
+v, told = (x - 7).sigmoid(), []
+for read in (v.tolist, v.tolist, x.tolist):
+    try:
+        read()
+    except RuntimeError as error:
+        told.append("too many registers" in str(error))
+assert told == [True] * 3 if library() else told[:2] == [True] * 2, told
+print(registry.backend("webgpu").describe()["runtime"])
+"""
+
+KEPT = """
+import webgpu_torch as torch
+from webgpu_torch_backend_wgpu.gpu.blobs import files
+read, found = files.read, []
+files.read = lambda name: found.append(read(name)) or found[-1]
+x = torch.arange(12.0, device="webgpu").reshape(3, 4)
+assert (x @ x.t()).softmax(-1).sum().item() == 3
+files.write_waiting()
+print(len(found) - found.count(None), found.count(None))
+"""
+
+
+def test_recording_goes_on_while_kernels_are_compiled() -> None:
+    assert _on_dawn(LATER)[0] == "dawn"
+
+
+def test_the_next_process_finds_what_was_compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
+    first, second = ([int(each) for each in _on_dawn(KEPT)[-2:]] for _ in range(2))
+    assert first[1] > 0
+    assert second[0] > 0 == second[1]
+
+
 class _Waits:
     """Stands for a library whose future is done when it was asked some times, or slept for."""
 

@@ -83,7 +83,8 @@ def test_two_processes_leave_a_whole_file(tmp_path: Path) -> None:
 
 
 def test_programs_compile_in_parallel(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header._COMPILERS", 4)
+    monkeypatch.setattr(opened.gpu, "pipelines_later", opened.gpu.pipelines)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header.COMPILERS", 4)
     kernels = [kernel(f"relu {size}", size) for size in range(1, 21)]
     # Programs that differ in numbers only would share a pipeline.
     use(
@@ -104,9 +105,10 @@ def test_programs_compile_in_parallel(opened: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_card_has_work_while_programs_compile(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header._COMPILERS", 4)
-    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header._PATIENCE", 0.0)
-    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header._AWAKE_WORKGROUPS", 1)
+    monkeypatch.setattr(opened.gpu, "pipelines_later", opened.gpu.pipelines)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.header.COMPILERS", 4)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.awake._PATIENCE", 0.0)
+    monkeypatch.setattr("webgpu_torch_backend_wgpu.gpu.awake._WORKGROUPS", 1)
     compiled = opened.gpu._pipeline
     monkeypatch.setattr(opened.gpu, "_pipeline", lambda request: (time.sleep(0.05), compiled(request))[1])
     opened.gpu.lowers_clock = True

@@ -280,16 +280,16 @@ class DawnGpu(HeaderGpu):
         return made
 
     def _compile(self, request: PipelineRequest, arriving: Arriving, encoder: Encoder) -> None:
-        """Compile a pipeline that others wait for."""
-        made: object = GpuError("internal", f"kernel '{request.label}' was not compiled")
+        """Compile a pipeline that others wait for. Where that fails, what was recorded with it since is lost, and the device with it."""
+        made: object = GpuError("internal", "nobody said why")
         try:
             made = self._pipeline(request)
+        finally:
             if isinstance(made, GpuError):
-                made = GpuError(made.kind, f"kernel '{request.label}' did not compile: {made}")
+                made = GpuError("lost", f"kernel '{request.label}' did not compile: {made}")
                 self.reports.put_beside(made)
             else:
                 made = self.ffi.gc(made, self.lib.wgpuComputePipelineRelease)
-        finally:
             encoder.arrive(arriving, made)
 
     def _module(self, source: str, label: str, trusted: bool) -> Any:
@@ -345,6 +345,7 @@ class DawnGpu(HeaderGpu):
         commands = self.ffi.new("WGPUCommandBuffer[1]", [self.lib.wgpuCommandEncoderFinish(encoder, self.ffi.NULL)])
         if commands[0] != self.ffi.NULL:
             self.lib.wgpuQueueSubmit(self.queue, 1, commands)
+            self.submits += 1
             self.lib.wgpuCommandBufferRelease(commands[0])
         self.lib.wgpuCommandEncoderRelease(encoder)
         self._wait_for(self._submitted())

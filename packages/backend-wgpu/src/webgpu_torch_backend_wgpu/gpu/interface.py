@@ -274,7 +274,7 @@ class Gpu(ABC):
     def pipelines_later(self, requests: Sequence[PipelineRequest]) -> list[int | GpuError]:
         """Do what :meth:`pipelines` does, for requests that are trusted; where an implementation can, they are compiled later.
 
-        What is submitted with them then waits for them, and :meth:`error` tells of one that was refused and what needs it.
+        What is submitted with them then waits for them; one that is refused loses the device, as :meth:`error` tells.
         """
         return self.pipelines(requests)
 
