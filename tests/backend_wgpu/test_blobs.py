@@ -21,8 +21,8 @@ class Dawn:
 
     def __init__(self, identity: str = "library 1") -> None:
         self.ffi: Any = interface(declarations())
-        self.blobs = Blobs(self.ffi, Reports(self.ffi), identity)
-        kept = self.blobs.descriptor(self.ffi.NULL)
+        self.blobs = Blobs(Reports(self.ffi), identity)
+        kept: Any = self.blobs.descriptor(self.ffi.NULL)
         load = "size_t(*)(size_t, void const *, size_t, void *, void *, void *)"
         store = "void(*)(size_t, void const *, size_t, void const *, void *, void *)"
         self._load = self.ffi.cast(load, kept.load.callback)

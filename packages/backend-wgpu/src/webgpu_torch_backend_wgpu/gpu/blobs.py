@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
-
 from webgpu_torch_core.files.kept import KeptFiles
 
 from .header import Reports
@@ -20,19 +18,18 @@ class Blobs:
     """Gives Dawn what it kept: it asks for the size first, in whichever thread compiles.
 
     Args:
-        ffi: declares ``WGPUDawnCacheDeviceDescriptor``.
-        reports: what keeps an interrupt that hits a callback.
+        reports: of the device; keeps an interrupt that hits a callback.
         identity: of the library; what another one made is not read.
     """
 
-    def __init__(self, ffi: Any, reports: Reports, identity: str) -> None:
-        self._ffi = ffi
+    def __init__(self, reports: Reports, identity: str) -> None:
+        self._ffi = reports.ffi
         self._identity = identity.encode()
         self._found: dict[str, bytes] = {}
         self._load = reports.callback(_LOAD, self._loaded)
         self._store = reports.callback(_STORE, self._stored)
 
-    def descriptor(self, following: object) -> Any:
+    def descriptor(self, following: object) -> object:
         """Return what a device's descriptor is chained to, which is chained to what follows."""
         made = self._ffi.new("WGPUDawnCacheDeviceDescriptor *")
         made.chain.sType, made.chain.next = _CACHE_DESCRIPTOR, following
@@ -40,10 +37,10 @@ class Blobs:
         made.store.callback = self._ffi.cast("void *", self._store)
         return made
 
-    def _name(self, size: int, key: Any) -> str:
+    def _name(self, size: int, key: object) -> str:
         return hashlib.sha256(self._identity + bytes(self._ffi.buffer(key, size))).hexdigest() + ".blob"
 
-    def _loaded(self, key_size: int, key: Any, size: int, into: Any, _first: Any, _second: Any) -> int:
+    def _loaded(self, key_size: int, key: object, size: int, into: object, *_: object) -> int:
         name = self._name(key_size, key)
         found = self._found.pop(name, None) or files.read(name)
         if found is None:
@@ -54,6 +51,6 @@ class Blobs:
             self._ffi.memmove(into, found, len(found))
         return len(found)
 
-    def _stored(self, key_size: int, key: Any, size: int, value: Any, _first: Any, _second: Any) -> None:
+    def _stored(self, key_size: int, key: object, size: int, value: object, *_: object) -> None:
         data = bytes(self._ffi.buffer(value, size))
         files.write_later(self._name(key_size, key), lambda: data)

@@ -211,7 +211,7 @@ class DawnRuntime(Runtime):
         # Checks are a matter of the device, not of a module: all our modules are trusted unless asked otherwise, and so is what
         # is recorded, whose checks take nearly as long as the rest of a dispatch.
         toggles = self._toggles(*(() if config.CHECKED.is_on() else _UNCHECKED))
-        blobs = Blobs(ffi, reports, file_identity(self.path))
+        blobs = Blobs(reports, file_identity(self.path))
         kept = blobs.descriptor(ffi.addressof(toggles.chain))
         # The library calls back as long as there is a pipeline to be made.
         self._alive += [blobs, kept]

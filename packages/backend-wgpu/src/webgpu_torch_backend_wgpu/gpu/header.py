@@ -76,7 +76,7 @@ class Reports:
     """What the callbacks of a device said: the first error of each thread, a loss, and an interrupt that hit a callback."""
 
     def __init__(self, ffi: Any) -> None:
-        self._ffi = ffi
+        self.ffi = ffi
         self._local = threading.local()
         self._interrupt: BaseException | None = None
         #: whether what is reported in this thread is of a thread that nobody asks for it, and that error
@@ -89,7 +89,7 @@ class Reports:
 
     def callback(self, kind: str, function: Callable[..., object]) -> Any:
         """Return a C callback; an exception in it (an interrupt, say) is raised by the next :meth:`check`."""
-        return self._ffi.callback(kind, function, onerror=self._on_exception)
+        return self.ffi.callback(kind, function, onerror=self._on_exception)
 
     def _on_exception(self, _kind: Any, exception: BaseException, _traceback: Any) -> None:
         self._interrupt = exception
@@ -101,7 +101,7 @@ class Reports:
             raise raised
 
     def _on_error(self, _device: Any, kind: int, message: Any, _first: Any, _second: Any) -> None:
-        text = "\n".join(line.rstrip() for line in text_of(self._ffi, message).splitlines())
+        text = "\n".join(line.rstrip() for line in text_of(self.ffi, message).splitlines())
         named = "lost" if "is lost" in text or "device lost" in text.lower() else _ERROR_KINDS.get(kind, "internal")
         error = GpuError(named, text)
         if self.is_beside is not None and self.is_beside():
@@ -111,7 +111,7 @@ class Reports:
 
     def _on_loss(self, _device: Any, reason: int, message: Any, _first: Any, _second: Any) -> None:
         if reason != _DESTROYED_BY_US:
-            self.lost = text_of(self._ffi, message) or "no reason given"
+            self.lost = text_of(self.ffi, message) or "no reason given"
 
     def put(self, error: GpuError | None) -> None:
         """Keep an error for this thread's next :meth:`take`, unless there is one already."""
