@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+
 from webgpu_torch_core.files.kept import KeptFiles
 
 from .header import Reports
