@@ -99,7 +99,7 @@ def test_reads_what_torch_wrote(tmp_path):
 def test_other_values(tmp_path):
     value = [torch.Size([2, 3]), torch.device("cuda:1"), torch.float16, torch.device("cpu")]
     torch.save(value, tmp_path / "x.pt")
-    assert read_pickle(tmp_path / "x.pt") == [(2, 3), "cuda:1", dtypes.float16, "cpu"]
+    assert read_pickle(tmp_path / "x.pt") == [(2, 3), ours.device("cuda:1"), dtypes.float16, ours.device("cpu")]
 
 
 def test_state_dict_keeps_its_metadata(tmp_path):

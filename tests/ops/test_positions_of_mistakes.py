@@ -48,3 +48,30 @@ def test_calls_that_fit_no_declaration_are_told_without_their_tensor() -> None:
             except TypeError as error:
                 said.append(str(error).splitlines()[0])
         assert len(said) == 2 and said[0] == said[1]
+
+
+#: functions and methods of one declaration, and how many arguments each takes after the tensor
+_COUNTED = {
+    "abs": 0, "exp": 0, "acos": 0, "ceil": 0, "isnan": 0, "transpose": 2, "gather": 2, "index_select": 2, "select": 2, "unsqueeze": 1,
+    "bmm": 1, "outer": 1, "swapaxes": 2, "diagonal": 3, "triu": 1, "topk": 4, "masked_fill": 2,
+    "index_add": 3, "cumprod": 1, "amax": 2, "roll": 2, "take": 1, "dot": 1, "mv": 1,
+}  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(_COUNTED)), st.integers(0, 6), st.booleans(), st.booleans(), st.booleans())
+def test_counts_and_names_are_pytorchs(name: str, count: int, method: bool, unknown: bool, twice: bool) -> None:
+    said = []
+    for library in (torch, ours):
+        x = library.ones(3, 3)
+        function = getattr(x, name) if method else getattr(library, name)
+        named = ({"unknown": 1} if unknown else {}) | ({"dim": 0} if twice else {})
+        own = [each for each in ([] if method else [x]) if count or not unknown]
+        try:
+            function(*own, *[0] * count, **named)
+        except (TypeError, RuntimeError, IndexError) as error:
+            said.append(str(error).splitlines()[0] if isinstance(error, TypeError) else type(error).__name__)
+    # What one takes the other takes; PyTorch's lists of several declarations are told apart above.
+    several = any("invalid combination" in each for each in said)
+    assert several or len(set(said)) < 2
+    assert len(said) != 1

@@ -16,6 +16,8 @@ from . import records, stubs
 from .records import Content
 
 OURS = "webgpu_torch"
+#: modules that were completed, and what PyTorch calls them, whose classes are still to say so
+COMPLETED: list[tuple[ModuleType, str]] = []
 
 
 class TorchModule(ModuleType):
@@ -30,7 +32,12 @@ class TorchModule(ModuleType):
             except AttributeError:
                 pass
             else:
-                return complete(found, f"{own['_torch_paths'][0]}.{name}") if isinstance(found, ModuleType) else found
+                path = own["_torch_paths"][0]
+                if isinstance(found, ModuleType):
+                    complete(found, f"{path}.{name}")
+                    take_homes()
+                _take_home(path, name, found)
+                return found
         for path in own.get("_torch_paths", ()):
             found = made(path, name)
             if found is not None:
@@ -98,6 +105,7 @@ def complete(module: ModuleType, path: str) -> ModuleType:
         # What assignment to a module's names does is the module's own business.
         module.__class__ = TorchModule if kind is ModuleType else type(kind.__name__, (TorchModule, kind), {})
     own["_torch_paths"] = (*own.get("_torch_paths", ()), path)
+    COMPLETED.append((module, path))
     if record.listed is not None:
         own.setdefault("__all__", record.listed)
     for name, content in record.classes.items():
@@ -219,3 +227,44 @@ def _elsewhere(place: str) -> Found | None:
     for part in name.split(".") if name else ():
         value = getattr(value, part, None)
     return None if value is None else Found(value)
+
+
+def take_homes() -> None:
+    """Let the classes of modules that were completed since the last call say the modules and names that PyTorch has for them."""
+    while COMPLETED:
+        module, path = COMPLETED.pop()
+        for name, value in list(vars(module).items()):
+            _take_home(path, name, value)
+
+
+def _take_home(path: str, name: str, value: object) -> None:
+    if isinstance(value, type) and name == value.__name__ and value.__module__.startswith(OURS):
+        home = _home(path, name)
+        if home is not None:
+            _move(value, *home)
+
+
+def _home(path: str, name: str) -> tuple[str, str] | None:
+    """Return the module that defines what another has under a name, and its name there; None where that is not recorded."""
+    record = records.record(path)
+    while record is not None and name not in record.classes:
+        source, _, other = record.borrowed.get(name, "").partition(":")
+        if not other or (source, other) == (path, name):
+            return None
+        path, name = source, other
+        record = records.record(path)
+    return None if record is None else (path, name)
+
+
+def _move(kind: type, path: str, name: str) -> None:
+    # Whoever looks up a class's module, such as typing.get_type_hints or pickle, must find it loaded, and the class in it.
+    module = importlib.import_module(path)
+    known = vars(module).get(name)
+    if known is None or stubs.is_stub(known):
+        setattr(module, name, kind)
+    elif known is not kind:
+        return
+    try:
+        kind.__module__, kind.__name__, kind.__qualname__ = path, name, name
+    except TypeError:
+        return  # One of Python's own classes serves here.

@@ -16,7 +16,7 @@ from typing import Any
 from webgpu_torch.version import __version__ as PYTORCH_VERSION
 
 from . import functorch_twin, records, safetensors_twin, tokenizers_twin
-from .completion import complete, complete_loaded, own_module, stub_module
+from .completion import complete, complete_loaded, own_module, stub_module, take_homes
 
 # Built against PyTorch's own libraries: importing one would end in a loader's error or load PyTorch itself.
 BUILT_FOR_PYTORCH = (
@@ -81,6 +81,8 @@ class TorchFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             # The import system asks a parent for its path; an empty one sends the search back to this finder.
             found.__path__ = []  # type: ignore[attr-defined]
         sys.modules[name] = complete(found, name)
+        if name != "torch":
+            take_homes()
 
     def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
         """Answer for the distributions that are stood in for, which some libraries ask for their versions."""
@@ -134,6 +136,7 @@ def install() -> None:
     for name in LOADED_WITH_TORCH:
         importlib.import_module(f"torch.{name}")
     complete_loaded()
+    take_homes()
     from . import torchvision_operations
     from .class_names import take_names
     from .libraries import attach_changes

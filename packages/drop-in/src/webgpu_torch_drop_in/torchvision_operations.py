@@ -19,12 +19,15 @@ BLOCK = 1024
 
 def register() -> None:
     """Register the operations under ``torch.ops.torchvision``."""
+    found: dict[str, Callable[..., object]] = {"_cuda_version": lambda: -1}
     for function in (
         nms, roi_align, _roi_align_backward, roi_pool, _roi_pool_backward, ps_roi_align, _ps_roi_align_backward, ps_roi_pool,
         _ps_roi_pool_backward, deform_conv2d, _deform_conv2d_backward,
     ):  # fmt: skip
-        library.custom_op(f"torchvision::{function.__name__}", function, mutates_args=())
-    library.custom_op("torchvision::_cuda_version", lambda: -1, mutates_args=())
+        found[function.__name__] = function
+    for name, function in found.items():
+        library.define(f"torchvision::{name}", "")
+        library.impl(f"torchvision::{name}", "default", function)
     # torchvision describes the shapes of these two under the names of their quantised kinds.
     for name in ("qnms", "qroi_align"):
         library.define(f"torchvision::{name}", "")

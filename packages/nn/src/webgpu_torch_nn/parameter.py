@@ -61,7 +61,8 @@ class Parameter(Tensor, metaclass=_ParameterType):
         return result
 
     def __repr__(self) -> str:
-        return "Parameter containing:\n" + super().__repr__()
+        text = super().__repr__()
+        return "Parameter containing:\n" + (text if type(self) is Parameter else f"Parameter({text})")
 
 
 PLAIN.add(Parameter)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from webgpu_torch_core import Tensor, is_autocast_enabled
 from webgpu_torch_core.autograd import Function
+from webgpu_torch_core.record.grad_mode import recording as _recording
 
+from ._ops import OpOverload as _OpOverload
+from ._ops import OpOverloadPacket as _OpOverloadPacket
+from ._ops.binding import bind as _bind
+from ._ops.closed import apply as _apply
+from ._ops.closed import check_memory as _check_memory
+from ._ops.closed import formula as _formula
+from ._ops.closed import needs_gradient as _needs_gradient
 from ._ops.implementations import operation as _operation
+from ._ops.inferring import infer_schema as infer_schema
+from ._ops.schemas import FunctionSchema as _FunctionSchema
 from ._parts import part as _part
 
 #: Keys under which PyTorch looks for an operation's function, whatever the device of its arguments.
@@ -24,32 +34,73 @@ _BROUGHT = {"quantized": ("webgpu_torch_tools._quantized.operations", "tools")}
 class CustomOpDef:
     """An operation made by :func:`custom_op` or in a :class:`Library`; call it as the function.
 
-    Its overloads, such as ``default``, are the operation itself.
+    Args:
+        name: ``namespace::name``.
+        function: what computes it on every device, if that is known yet.
+        schemas: what it takes and returns; none: its calls are not checked.
+        apart: whether its function is a closed box, whose results share no memory with arguments and have the gradient that
+            is registered, or none, as PyTorch has it for :func:`custom_op`.
     """
 
-    def __init__(self, name: str, function: Callable[..., object] | None = None) -> None:
-        self.name = name
-        self.__name__ = name.rpartition("::")[2]
+    def __init__(
+        self, name: str, function: Callable[..., object] | None = None, schemas: Sequence[_FunctionSchema] = (), apart: bool = False
+    ) -> None:  # fmt: skip
+        namespace, _, self.__name__ = name.rpartition("::")
+        self.name = self._qualname = name
+        self._init_fn = function
+        self._apart = apart
         self._kernels: dict[str, Callable[..., object]] = (
             {} if function is None else {"CompositeExplicitAutograd": function}
         )
+        self._fake: Callable[..., object] | None = None
         self._under_autocast: dict[str, Callable[..., object]] = {}
-        self._differentiable: Any = None
+        #: what takes the place of _recording gradients, and what records them
+        self._under_autograd: Callable[..., object] | None = None
+        self._gradient: type[Function] | None = None
+        self._schemas = tuple(schemas)
+        self._packet = _OpOverloadPacket(self.__name__, self._call, namespace, schemas)
+        if apart:
+            self._gradient = _formula(self._opoverload, None, None)
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        kind = _device_type(args)
-        cast = self._under_autocast.get("CPU" if kind == "cpu" else "CUDA")
-        if cast is not None and is_autocast_enabled(kind):
-            return cast(*args, **kwargs)
-        return (self._kernel(kind) if self._differentiable is None else self._differentiable)(*args, **kwargs)
-
-    def __getattr__(self, overload: str) -> CustomOpDef:
-        if overload.startswith("_"):
-            raise AttributeError(overload)
-        return self
+        return self._packet(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"<CustomOpDef({self.name})>"
+
+    @property
+    def _opoverload(self) -> _OpOverload:
+        return self._packet.default
+
+    def _call(self, *args: Any, **kwargs: Any) -> Any:
+        kind = _device_type((*args, *kwargs.values()))
+        cast = self._under_autocast.get("CPU" if kind == "cpu" else "CUDA")
+        if cast is not None and is_autocast_enabled(kind):
+            return cast(*args, **kwargs)
+        # Overloads of one name share a function, which tells them apart.
+        values, named = _bind(self._schemas[0], args, kwargs) if len(self._schemas) == 1 else (args, kwargs)
+        if self._under_autograd is not None:
+            return self._under_autograd(*values, **named)
+        if self._gradient is not None and _recording.enabled and _needs_gradient(values):
+            return _apply(self._gradient, self._computed, values, named)
+        return self._computed(*values, **named)
+
+    def _computed(self, *args: Any, **kwargs: Any) -> Any:
+        kind = _device_type((*args, *kwargs.values()))
+        if kind != "meta" or "META" in self._kernels:
+            result = self._kernel(kind)(*args, **kwargs)
+        elif self._fake is not None:
+            return self._fake(*args, **kwargs)
+        elif self._apart:
+            raise RuntimeError(
+                f"There was no fake impl registered for {self!r}. This is necessary for torch.compile/export/fx tracing to work. "
+                f"Please use `{getattr(self._init_fn, '__name__', self.__name__)}.register_fake` to add an fake impl."
+            )
+        else:
+            result = self._kernel(kind)(*args, **kwargs)
+        if self._apart:
+            _check_memory(self.__name__, (args, kwargs), result)
+        return result
 
     def _kernel(self, kind: str) -> Callable[..., object]:
         """Return the function for a type of device: its own, one for all, or what there is.
@@ -65,7 +116,8 @@ class CustomOpDef:
         )
 
     def register_fake(self, func: Callable[..., object], /) -> Callable[..., object]:
-        """Accept the shape function; results are computed by the operation itself."""
+        """Set what tells the shapes and types of results: it is called for tensors on the device ``meta``."""
+        self._fake = func
         return func
 
     def register_kernel(self, device_types: object, func: Callable[..., object] | None = None, /) -> Any:
@@ -86,27 +138,21 @@ class CustomOpDef:
         if key.startswith("Autocast"):
             self._under_autocast[key.removeprefix("Autocast")] = func
         elif key.startswith("Autograd"):
-            self._differentiable = func
-        elif key != "Meta":
+            self._under_autograd = func
+        elif key == "Meta":
+            self._fake = func
+        else:
             self._kernels.pop(key, None)
             self._kernels[key] = func
 
     def register_autograd(
         self, backward: Callable[..., object], /, *, setup_context: Callable[..., object] | None = None
     ) -> None:
-        """Register the gradient: ``setup_context(ctx, inputs, output)`` saves, ``backward(ctx, *grads)`` computes."""
+        """Register the gradient: ``setup_context(ctx, inputs, output)`` saves, ``backward(ctx, *grads)`` computes.
 
-        def keep_nothing(ctx: Any, inputs: Any, output: Any) -> None: ...
-
-        def forward(*args: object) -> Any:
-            return self._kernel(_device_type(args))(*args)
-
-        members = {
-            "forward": staticmethod(forward),
-            "backward": staticmethod(backward),
-            "setup_context": staticmethod(setup_context or keep_nothing),
-        }
-        self._differentiable = type(self.name.replace("::", "_"), (Function,), members).apply
+        Where the operation has arguments that are only given by name, ``setup_context`` has ``keyword_only_inputs``, too.
+        """
+        self._gradient = _formula(self._opoverload, backward, setup_context)
 
 
 def _device_type(values: Sequence[object]) -> str:
@@ -121,9 +167,11 @@ def _device_type(values: Sequence[object]) -> str:
 _operations: dict[str, CustomOpDef] = {}
 
 
-def _find(op: str | CustomOpDef) -> CustomOpDef:
+def _find(op: str | CustomOpDef | _OpOverload) -> CustomOpDef:
     if isinstance(op, CustomOpDef):
         return op
+    if isinstance(op, _OpOverload):
+        op = op.overloadpacket._qualified_op_name
     if op not in _operations:
         raise RuntimeError(f"operator {op} does not exist: define it with torch.library.custom_op first")
     return _operations[op]
@@ -134,20 +182,31 @@ def custom_op(
     fn: Callable[..., object] | None = None,
     /,
     *,
-    mutates_args: object,
+    mutates_args: str | Iterable[str],
     device_types: object = None,
     schema: str | None = None,
     tags: object = None,
 ) -> Any:
     """Make a function an operation ``namespace::name``, found under ``torch.ops.namespace.name``; also a decorator.
 
+    Args:
+        name: the operation's name.
+        fn: the function; its annotations tell what the operation takes and returns.
+        mutates_args: names of the arguments that it writes into, or ``"unknown"``.
+        device_types: types of device that it is for, None: all.
+        schema: what the operation takes and returns, where the annotations do not tell.
+        tags: accepted, for what compiles operations.
+
     Raises:
-        ValueError: the name has no namespace.
+        ValueError: the name has no namespace, or the annotations make no schema.
     """
     _checked(name)
 
     def make(function: Callable[..., object]) -> CustomOpDef:
-        _operations[name] = made = CustomOpDef(name, function)
+        text = infer_schema(function, mutates_args=mutates_args) if schema is None else schema
+        _operations[name] = made = CustomOpDef(name, function, _schemas(name, text), apart=True)
+        if device_types is not None:
+            made.register_kernel(device_types, function)
         return made
 
     return make if fn is None else make(fn)
@@ -158,6 +217,15 @@ def _checked(name: str) -> None:
         raise ValueError(f"an operation's name should be 'namespace::name', got {name!r}")
 
 
+def _schemas(name: str, text: str) -> tuple[_FunctionSchema, ...]:
+    """Return the schema of an operation from a text that need not name it; none of an empty one."""
+    namespace, _, own = name.partition("::")
+    if "->" not in text:
+        return ()
+    head, bracket, rest = text.strip().partition("(")
+    return (_FunctionSchema(f"{head.rpartition('::')[2] or own}{bracket}{rest}", namespace),)
+
+
 def define(qualname: str, schema: str, *, lib: Library | None = None, tags: object = ()) -> None:
     """Name an operation ``namespace::name``, whose function is registered later.
 
@@ -165,7 +233,10 @@ def define(qualname: str, schema: str, *, lib: Library | None = None, tags: obje
         ValueError: the name has no namespace.
     """
     _checked(qualname)
-    _operations.setdefault(qualname, CustomOpDef(qualname))
+    known = _operations[qualname]._schemas if qualname in _operations else ()
+    found = tuple(each for each in _schemas(qualname, schema) if str(each) not in map(str, known))
+    if qualname not in _operations or (known and found):
+        _operations[qualname] = CustomOpDef(qualname, schemas=(*known, *found))
 
 
 def impl(qualname: str, types: object, func: Callable[..., object] | None = None, *, lib: Library | None = None) -> Any:
@@ -248,13 +319,13 @@ class Namespace:
         if self._path == "aten" and f"aten::{name}" not in _operations:
             found = _operation(name)
             if found is None:
-                raise AttributeError(f"'torch.ops.aten' has no operation '{name}'")
+                raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'")
             return found
         if self._path in _BROUGHT:
             _part(*_BROUGHT[self._path])
         if f"{self._path}::{name}" not in _operations:
-            raise AttributeError(f"'torch.ops.{self._path}' has no operation '{name}'")
-        return _operations[f"{self._path}::{name}"]
+            raise AttributeError(f"'_OpNamespace' '{self._path}' object has no attribute '{name}'")
+        return _operations[f"{self._path}::{name}"]._packet
 
 
 class Operations:

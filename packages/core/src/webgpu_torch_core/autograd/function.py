@@ -144,6 +144,9 @@ class FunctionNode(Node):
         self.constants: frozenset[int] = frozenset()
         context._node = weakref.ref(self)
 
+    def __repr__(self) -> str:
+        return f"<{Function.__module__}.{self.title} object at {id(self):#x}>"
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name == "context":
             raise AttributeError(name)
@@ -412,7 +415,8 @@ class Function:
     def _kind(cls) -> type[FunctionNode]:
         kind = cls.__dict__.get("_node_kind")
         if kind is None:
-            kind = type(f"{cls.__name__}Backward", (FunctionNode,), {"__slots__": (), "__doc__": FunctionNode.__doc__})
+            own = {"__slots__": (), "__doc__": FunctionNode.__doc__, "__module__": Function.__module__}
+            kind = type(f"{cls.__name__}Backward", (FunctionNode,), own)
             cls._node_kind = kind  # type: ignore[attr-defined]
         return kind
 

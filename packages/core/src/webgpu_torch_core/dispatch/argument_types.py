@@ -290,7 +290,7 @@ class Options:
         if signature is None:
             return None
         try:
-            given = signature.bind(*args, **kwargs)
+            given = signature.bind_partial(*args, **kwargs)
         except TypeError:
             return None
         for position, (name, value) in enumerate(given.arguments.items(), 1 - bound_of(path)):
@@ -304,6 +304,58 @@ class Options:
         return TypeError(
             f"{self._function.__name__}(): argument '{name}'{place} must be {kinds[0].title}, not {type(value).__name__}"
         )
+
+
+def misfit(
+    function: Callable[..., object], path: str, args: tuple[object, ...], kwargs: dict[str, object], looked_at: bool
+) -> TypeError | None:
+    """Return PyTorch's error for a call with too many arguments, too few, or unknown ones; None if it has what it needs.
+
+    ``looked_at``: the arguments that are there were found wrong, which PyTorch says before it misses others.
+    """
+    signature = _signature(function)
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if signature is None or any(each.kind in several for each in signature.parameters.values()):
+        return None
+    bound = bound_of(path)
+    name = path.removeprefix("torch.").removeprefix("Tensor.").removeprefix("nn.functional.").replace(".", "_")
+    taken = [each for each in signature.parameters.values() if each.name != "out" or not bound][bound:]
+    by_place = [each for each in taken if each.kind is not each.KEYWORD_ONLY]
+    given = len(args) - bound
+    if bound and not taken and (given or kwargs):
+        what = "keyword arguments" if kwargs else f"arguments ({given} given)"
+        return TypeError(f"{type(args[0]).__qualname__}.{name}() takes no {what}")
+    needed = [each for each in by_place if each.default is each.empty]
+    most = len(by_place)
+    if given > most:
+        counts = str(most) if len(needed) == most else f"from {len(needed)} to {most}"
+        plural = "s" if most != 1 or len(needed) != most else ""
+        return TypeError(
+            f"{name}() takes {counts} positional argument{plural} but {given} {'was' if given == 1 else 'were'} given"
+        )
+    if looked_at:
+        return None
+    named = {NAMES.get(each, each) if each not in signature.parameters else each: each for each in kwargs}
+    missing = [each.name for each in needed if each not in by_place[:given]]
+    while missing and missing[0] in named:
+        # PyTorch lists all from the first that is missing.
+        del missing[0]
+    unknown = [each for each in named if each not in (one.name for one in taken)]
+    twice = [each for each in named if each in (one.name for one in by_place[:given])]
+    if not (missing or unknown or twice):
+        return None
+    known = {each: kwargs[alias] for each, alias in named.items() if each not in (*unknown, *twice)}
+    wrong = options_of(function).wrong(args, known, path)
+    if wrong is not None:
+        return wrong
+    if missing:
+        told = ", ".join('"input"' if each == "self" else f'"{each}"' for each in missing)
+        return TypeError(
+            f"{name}() missing {len(missing)} required positional argument{'s' * (len(missing) == 1)}: {told}"
+        )
+    if unknown:
+        return TypeError(f"{name}() got an unexpected keyword argument '{named[unknown[0]]}'")
+    return TypeError(f"{name}() got multiple values for argument '{named[twice[0]]}'")
 
 
 @cache

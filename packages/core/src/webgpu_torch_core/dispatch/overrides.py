@@ -13,7 +13,7 @@ from typing import Any
 
 from ..record.context import context
 from ..tensors.tensor import Tensor
-from .argument_types import options_of, overloads_of
+from .argument_types import misfit, options_of, overloads_of
 from .autocast import follows_rule, with_autocast
 from .deprecated_overloads import modern_arguments
 from .direct import DIRECT, PLAIN
@@ -342,13 +342,17 @@ def _otherwise(
     """Return the answer to a failed call if its form is one that PyTorch deprecated.
 
     Raises:
-        TypeError: an argument is of a wrong type, and the error does not say so itself.
+        TypeError: an argument is of a wrong type, missing, unknown or one too many, and the error does not say so itself.
         Exception: the error, else.
     """
     modern = modern_arguments(function.__name__, args, kwargs)
     if modern is not None:
         return function(*modern[0], **modern[1])
-    wrong = None if isinstance(error, TypeError) else options_of(function).wrong(args, kwargs, path)
+    wrong = None
+    if not isinstance(error, TypeError):
+        wrong = options_of(function).wrong(args, kwargs, path)
+    elif not written_in_python(path) and overloads_of(function, path) is None:
+        wrong = misfit(function, path, args, kwargs, "(): argument" in str(error))
     if wrong is not None:
         raise wrong from error
     raise error

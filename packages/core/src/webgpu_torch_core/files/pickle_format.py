@@ -41,6 +41,7 @@ from webgpu_torch_core.files.pickle_machine import (
 )
 from webgpu_torch_core.files.pickle_objects import REBUILDERS
 from webgpu_torch_core.ir.dtypes import BY_NAME, dtype, uint8
+from webgpu_torch_core.record.devices import device
 from webgpu_torch_core.tensors.storage import Size
 
 #: the order of bytes in files that do not tell it
@@ -382,10 +383,10 @@ def _attributes(state: object) -> dict[str, object]:
     return state
 
 
-def _device(loader: _Loader, kind: object, index: object = None) -> str:
+def _device(loader: _Loader, kind: object, index: object = None) -> device:
     if not isinstance(kind, str) or not (index is None or type(index) is int):
         raise CheckpointError(f"a device is a type and an index, got {brief(kind)}, {brief(index)}")
-    return kind if index is None else f"{kind}:{index}"
+    return device(kind, index)
 
 
 def _ordered_dict(loader: _Loader, items: object = ()) -> object:

@@ -301,8 +301,7 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
     """
     if not isinstance(primals, tuple):
         raise RuntimeError(
-            "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals). Got "
-            f"{type(primals)}"
+            "jvp(f, primals, tangents): Expected primals to be a tuple. E.g. it should be valid to call f(*primals)."
         )
     if tree_flatten(primals)[1] != tree_flatten(tangents)[1]:
         raise RuntimeError(

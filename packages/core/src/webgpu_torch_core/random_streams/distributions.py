@@ -84,13 +84,11 @@ def require_distribution(kind: str, element: dtype, first: float, second: float 
         RuntimeError: the parameters.
     """
     if kind in _CONTINUOUS and not (element.is_floating_point or element.is_complex):
-        raise NotImplementedError(
-            f'"{_CONTINUOUS[kind]}" not implemented for {element!r}: expected a floating point type'
-        )
+        raise NotImplementedError(f"\"{_CONTINUOUS[kind]}\" not implemented for '{element.title}'")
     if element in FLOAT8:
         raise NotImplementedError(f"\"{_CONTINUOUS.get(kind, kind)}\" not implemented for '{element.title}'")
     if kind in _REAL and (element.is_complex or element is bool_):
-        raise NotImplementedError(f'"{kind}" not implemented for {element!r}')
+        raise NotImplementedError(f"\"{kind}\" not implemented for '{element.title}'")
     if kind == "integers":
         _require_bounds(element, int(first), int(second))
     elif kind == "uniform":
@@ -337,9 +335,8 @@ def fill_bernoulli(
         return array(TYPECODES[element.name], draws)
     if len(p) != count:
         raise ValueError(f"bernoulli_ expects one probability per element: got {len(p)} for {count} elements")
-    outside = next((each for each in p if not 0.0 <= each <= 1.0), None)
-    if outside is not None:
-        raise RuntimeError(f"Expected p_in >= 0 && p_in <= 1 to be true, but got p={outside}")
+    if any(not 0.0 <= each <= 1.0 for each in p):
+        raise RuntimeError("Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
     words = uniform_words(generator, count, p_dtype)
     bits = 53 if p_dtype is float64 else 24
     mask, scale = (1 << bits) - 1, 2.0**-bits
@@ -398,7 +395,7 @@ def decode(values: array[Any], element: dtype) -> list[float]:
 def _check_weights(weights: Sequence[float]) -> None:
     for weight in weights:
         if not 0.0 <= weight < math.inf:
-            raise RuntimeError(f"probability tensor contains either `inf`, `nan` or element < 0: {weight}")
+            raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
     if not any(weights):
         raise RuntimeError("invalid multinomial distribution (sum of probabilities <= 0)")
 

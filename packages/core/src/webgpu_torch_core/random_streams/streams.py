@@ -37,7 +37,7 @@ def unsigned_seed(seed: int) -> int:
     Raises ValueError unless ``-2**63 <= seed < 2**64``.
     """
     if not -(1 << 63) <= seed < 1 << 64:
-        raise ValueError(f"Overflow when unpacking long: a seed lies between -2**63 and 2**64 - 1, got {seed}")
+        raise ValueError("Overflow when unpacking long long")
     return seed & 0xFFFFFFFFFFFFFFFF
 
 

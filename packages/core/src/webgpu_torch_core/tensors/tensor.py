@@ -283,8 +283,11 @@ class Tensor(TensorKinds, TensorMethods):
                 )
             if value.dtype is not self.dtype:
                 raise RuntimeError(
-                    f"attempting to assign a gradient with dtype '{value.dtype.name}' to a tensor with grad_dtype "
-                    f"'{self.dtype.name}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype)."
+                    f"attempting to assign a gradient with dtype '{value.dtype.word}' to a tensor with grad_dtype "
+                    f"'{self.dtype.title}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You "
+                    "can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. Set grad_dtype "
+                    "with caution. Diverging the dtypes of a tensor and its gradient may break downstream systems that assume they "
+                    "match."
                 )
             if value.device != self.device:
                 raise RuntimeError(

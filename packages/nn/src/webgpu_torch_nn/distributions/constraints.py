@@ -196,6 +196,9 @@ class _Multinomial(Constraint):
     def __init__(self, upper_bound: Any) -> None:
         self.upper_bound = upper_bound
 
+    def __repr__(self) -> str:
+        return "Multinomial()"
+
     def check(self, value: Tensor) -> Tensor:
         return (value >= 0).all(-1) & (value.sum(-1) <= self.upper_bound)
 

@@ -342,7 +342,7 @@ class Multinomial(ByProbabilityOf):
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         """Return counts."""
         with torch.no_grad():
-            drawn = self._chances.sample((self.total_count, *sample_shape)).movedim(0, -1)
+            drawn = self._chances.sample((self.total_count, *tuple(sample_shape))).movedim(0, -1)
             counts = torch.zeros(self._extended_shape(sample_shape), dtype=self.probs.dtype, device=self.probs.device)
             return counts.scatter_add(-1, drawn, torch.ones_like(drawn, dtype=counts.dtype))
 

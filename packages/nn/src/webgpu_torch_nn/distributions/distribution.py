@@ -162,7 +162,7 @@ class Distribution:
         return type(self).__new__(type(self)) if _instance is None else _instance
 
     def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:
-        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+        return Size((*tuple(sample_shape), *self._batch_shape, *self._event_shape))
 
     def _validate_sample(self, value: Any) -> None:
         """Raise where values do not fit the distribution.

@@ -191,7 +191,7 @@ class _InverseTransform(Transform):
         return self._inv.forward_shape(shape)
 
     def __repr__(self) -> str:
-        return f"_{type(self).__name__}({self._inv!r})"
+        return f"{type(self).__name__}({self._inv!r})"
 
 
 def _with_dimensions(constraint: Any, event_dim: int) -> Any:

@@ -136,7 +136,7 @@ def require_reduction(reduction: str) -> None:
     if not isinstance(reduction, str):
         raise TypeError(f"argument 'reduction' must be str, not {type(reduction).__name__}")
     if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not valid")
+        raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
 def wide(input: Tensor) -> Tensor:

@@ -33,7 +33,7 @@ def _block_window(
     )
     if min(output) < 1:
         raise RuntimeError(
-            f"Given an image with spatial size {sizes}, kernel_size={taps}, dilation={spreads}, padding={pads}, stride={steps}, "
+            f"Given input with spatial size {sizes}, kernel_size={taps}, dilation={spreads}, padding={pads}, "
             f"calculated shape of the array of sliding blocks as {output}, but its components must be at least one."
         )
     return Window(taps, steps, pads, spreads, output)

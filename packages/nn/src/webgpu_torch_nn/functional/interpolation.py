@@ -197,14 +197,14 @@ def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias:
     elif mode not in tuple(_DIMENSIONS):
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | linear | bilinear | "
-            f"bicubic | trilinear | area | nearest-exact (got {mode})"
+            f"bicubic | trilinear | lanczos | area | nearest-exact (got {mode})"
         )
     elif align_corners is not None and not isinstance(align_corners, bool):
         raise TypeError(f"argument 'align_corners' must be bool, not {type(align_corners).__name__}")
     if input.ndim not in (3, 4, 5):
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.ndim}D) for the modes: nearest | linear | "
-            f"bilinear | bicubic | trilinear | area | nearest-exact (got {mode})"
+            f"bilinear | bicubic | trilinear | lanczos | area | nearest-exact (got {mode})"
         )
     if mode in _DIMENSIONS and _DIMENSIONS[mode] != input.ndim:
         raise NotImplementedError(f"Got {input.ndim}D input, but {mode} mode needs {_DIMENSIONS[mode]}D input")

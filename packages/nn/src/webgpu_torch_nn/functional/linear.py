@@ -17,11 +17,11 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
         raise RuntimeError(
             f"bilinear(): input batch dimensions do not match: got {list(input1.shape)} and {list(input2.shape)}"
         )
-    if input1.shape[-1] != in1_features or input2.shape[-1] != in2_features:
-        raise RuntimeError(
-            f"bilinear(): input sizes do not match weight size: got {input1.shape[-1]} and {input2.shape[-1]} "
-            f"but expected {in1_features} and {in2_features}"
-        )
+    for name, given, wanted in (("input1", input1, in1_features), ("input2", input2, in2_features)):
+        if given.shape[-1] != wanted:
+            raise RuntimeError(
+                f"bilinear(): {name} size does not match weight size: got {given.shape[-1]} but expected {wanted}"
+            )
     if any(each is not None and each.dtype is not input1.dtype for each in (input2, weight, bias)):
         named = {"input1": input1, "input2": input2, "weight": weight} | ({} if bias is None else {"bias": bias})
         found = ", ".join(f"{name}: {each.dtype.word}" for name, each in named.items())

@@ -100,10 +100,7 @@ class _ConvNd(_Ranked):
     def _check_padding(self) -> None:
         if isinstance(self.padding, str):
             if self.padding not in ("same", "valid"):
-                raise ValueError(
-                    f"Invalid padding string '{self.padding}', should be one of {{'valid', 'same'}}, "
-                    "or an int / tuple of int(s)."
-                )
+                raise ValueError(f"Invalid padding string '{self.padding}', should be one of {{'valid', 'same'}}")
             if self.padding == "same" and any(stride != 1 for stride in self.stride):
                 raise ValueError("padding='same' is not supported for strided convolutions")
         if self.padding_mode not in PADDING_MODES:

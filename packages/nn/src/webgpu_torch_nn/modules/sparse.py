@@ -24,9 +24,7 @@ class _Table(Module):
         self.num_embeddings, self.embedding_dim = rows, _ = sizes
         if padding_idx is not None:
             if not -rows <= padding_idx < rows:
-                raise AssertionError(
-                    f"padding_idx must be within num_embeddings: got {padding_idx} for {rows} embeddings"
-                )
+                raise AssertionError("Padding_idx must be within num_embeddings")
             padding_idx %= rows
         self.padding_idx = padding_idx
         self.max_norm = max_norm

@@ -125,8 +125,7 @@ class LBFGS(Optimizer):
             if last:
                 # Nobody would look at the loss at the end.
                 return (loss, gradient), 0
-            with torch.enable_grad():
-                loss = float(closure())
+            loss = float(closure())
             return (loss, self._gradient()), 1
         if group["line_search_fn"] != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")

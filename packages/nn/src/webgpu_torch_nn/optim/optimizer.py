@@ -419,7 +419,10 @@ class Optimizer:
             duplicated |= id(parameter) in seen
             seen.add(id(parameter))
         if duplicated:
-            warn("optimizer contains a parameter group with duplicate parameters")
+            warn(
+                "optimizer contains a parameter group with duplicate parameters; in future, this will cause an error; see "
+                "github.com/pytorch/pytorch/issues/40967 for more information"
+            )
 
     def _check_against_other_groups(self, param_group: dict[str, Any]) -> None:
         own = {id(parameter) for parameter in param_group["params"]}

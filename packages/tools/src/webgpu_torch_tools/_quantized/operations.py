@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import webgpu_torch_core as torch
+from webgpu_torch import library
 from webgpu_torch._holding import Answer
-from webgpu_torch.library import custom_op
 from webgpu_torch_core import Tensor
 from webgpu_torch_nn import functional as F
 
@@ -281,4 +281,5 @@ _OPERATIONS: dict[str, Callable[..., Answer]] = {
 }  # fmt: skip
 
 for _name, _function in _OPERATIONS.items():
-    custom_op(f"quantized::{_name}", _function, mutates_args=())
+    library.define(f"quantized::{_name}", "")
+    library.impl(f"quantized::{_name}", "default", _function)

@@ -106,7 +106,7 @@ def torch_path(value: object) -> str | None:
     if isinstance(value, types.FunctionType) and value in PATHS:
         return PATHS[value]
     if isinstance(value, OpOverload | OpOverloadPacket):
-        return f"torch.ops.{value}" if value.namespace == "aten" else None
+        return f"torch.ops.{value}"
     if isinstance(value, CustomOpDef):
         return f"torch.ops.{value.name.replace('::', '.')}"
     name, module = getattr(value, "__name__", None), getattr(value, "__module__", None)

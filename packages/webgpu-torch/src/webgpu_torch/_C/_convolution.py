@@ -9,7 +9,8 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from ..backends import mkldnn as _mkldnn
-from ..library import custom_op as _custom_op
+from ..library import define as _define
+from ..library import impl as _impl
 
 #: as many elements of one image's first two dimensions, or fewer, are faster without oneDNN
 _FEW = 20480
@@ -30,7 +31,8 @@ def _is_supported() -> bool:
 
 
 for _name in ("acl", "bf16", "fp16"):
-    _custom_op(f"mkldnn::_is_mkldnn_{_name}_supported", _is_supported, mutates_args=())
+    _define(f"mkldnn::_is_mkldnn_{_name}_supported", "")
+    _impl(f"mkldnn::_is_mkldnn_{_name}_supported", "default", _is_supported)
 
 
 def _by_onednn(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from webgpu_torch_core.dispatch.torch_dispatch import Dispatching, Value
 
@@ -85,20 +85,28 @@ class OpOverloadPacket:
         name: the operation's name.
         function: what computes it, whatever the overload.
         namespace: the namespace of ``torch.ops`` that it is in.
+        schemas: what its overloads take, where it is not one of PyTorch's.
 
     Attributes:
         namespace: that namespace.
     """
 
-    def __init__(self, name: str, function: Callable[..., object], namespace: str = "aten") -> None:
+    def __init__(
+        self,
+        name: str,
+        function: Callable[..., object],
+        namespace: str = "aten",
+        schemas: Sequence[FunctionSchema] = (),
+    ) -> None:
         self.__name__ = self.__qualname__ = name
+        self._given = tuple(schemas)
         self.__module__ = f"torch._ops.{namespace}"
         self.namespace, self._function = namespace, function
         self._qualified_op_name = f"{namespace}::{name}"
 
     @functools.cached_property
     def _known(self) -> dict[str, FunctionSchema]:
-        found = schemas_of(self.__name__) if self.namespace == "aten" else ()
+        found = schemas_of(self.__name__) if self.namespace == "aten" else self._given
         return {each.overload_name or "default": each for each in found}
 
     def overloads(self) -> list[str]:

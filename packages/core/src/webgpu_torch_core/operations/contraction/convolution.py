@@ -364,7 +364,7 @@ def _check_operands(
         )
     if bias is not None and tuple(bias.shape) != (weight.shape[0],):
         raise RuntimeError(
-            f"{given}weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {weight.shape[0]} elements, "
+            f"Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {weight.shape[0]} elements, "
             f"but got bias of size {list(bias.shape)} instead"
         )
     require_kinds(input, weight, bias)

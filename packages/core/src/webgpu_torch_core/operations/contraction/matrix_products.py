@@ -300,7 +300,7 @@ def bmm(input: Tensor, mat2: Tensor, out_dtype: dtype | None = None, *, out: Ten
 def _check_bmm(input: Tensor, mat2: Tensor) -> None:
     for name, value in (("batch1", input), ("batch2", mat2)):
         if value.ndim != 3:
-            raise RuntimeError(f"{name}: {name} must be a 3D tensor, got {value.ndim}-D tensor")
+            raise RuntimeError(f"{name} must be a 3D tensor")
     if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
         raise RuntimeError(
             f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: "

@@ -138,20 +138,21 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
         if dims > min(a.ndim, b.ndim):
             raise RuntimeError(f"tensordot expects dims < ndim_a or ndim_b, but got dims={dims}")
-        first, second = list(range(a.ndim - dims, a.ndim)), list(range(dims))
+        first, second = list(range(-dims, 0)), list(range(dims))
     else:
         first, second = ([each] if isinstance(each, int) else list(each) for each in dims)
     if len(first) != len(second):
         raise RuntimeError(
             f"both dimension lists should have same length, got {len(first)} and {len(second)} dimensions"
         )
+    told = list(zip(first, second, strict=True))
     first = [wrap_dimension(each, a.ndim) for each in first]
     second = [wrap_dimension(each, b.ndim) for each in second]
-    for one, other in zip(first, second, strict=True):
+    for one, other, (given, given_other) in zip(first, second, told, strict=True):
         if a.shape[one] != b.shape[other] and 1 not in (a.shape[one], b.shape[other]):
             raise RuntimeError(
-                f"contracted dimensions need to match, but first has size {a.shape[one]} in dim {one} and second has size "
-                f"{b.shape[other]} in dim {other}"
+                f"contracted dimensions need to match, but first has size {a.shape[one]} in dim {given} and second has "
+                f"size {b.shape[other]} in dim {given_other}"
             )
         # A summed dimension of size 1 meets the other's sum.
         if a.shape[one] != b.shape[other]:

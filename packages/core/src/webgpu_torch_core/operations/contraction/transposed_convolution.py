@@ -23,9 +23,15 @@ def _transposed_window(
     )
     for axis in range(spatial):
         if extra[axis] >= max(steps[axis], spreads[axis]):
+            named = {"output_padding": extra, "stride": steps, "dilation": spreads}
+            last = ("depth", "height", "width")[3 - max(spatial, 2) :]
+            told = [
+                f"{name}_{side}: {value}"
+                for name, values in named.items()
+                for side, value in zip(last, (1,) * (2 - spatial) + tuple(values), strict=True)
+            ]
             raise RuntimeError(
-                f"output padding must be smaller than either stride or dilation, but got output_padding={list(extra)}, "
-                f"stride={list(steps)}, dilation={list(spreads)}"
+                f"output padding must be smaller than either stride or dilation, but got {' '.join(told)}"
             )
     taps = tuple(weight._layout.shape[2:])
     sizes = tuple(

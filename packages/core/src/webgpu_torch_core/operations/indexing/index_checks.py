@@ -395,7 +395,8 @@ def check_source(name: str, input: Tensor, axis: int, index: Tensor, source: Ten
 def _check_count(name: str, axis: int, count: int, source: Tensor, error: type[Exception]) -> None:
     have = source._layout.shape[axis] if axis < source.ndim else 1
     if have != count:
-        raise error(f"{name}_(): Number of indices ({count}) should be equal to source.size(dim) ({have})")
+        told = f" ({have})" if name == "index_copy" else f": ({have}), for dim: {axis}"
+        raise error(f"{name}_(): Number of indices ({count}) should be equal to source.size(dim){told}")
 
 
 def reporting(value: Any, given: Any, position: Any, size: int, wraps: bool | None) -> Any:

@@ -210,7 +210,7 @@ _LARGE = 1 << 20
 def masked_select(input: Tensor, mask: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The elements where the mask holds, as a 1-d tensor."""
     if mask.dtype is not bool_:
-        raise RuntimeError(f"masked_select: expected BoolTensor for mask, but got {mask.dtype!r}")
+        raise RuntimeError("masked_select: expected BoolTensor for mask")
     if out is not None:
         if out.dtype is not input.dtype:
             raise RuntimeError("masked_select(): self and result must have the same scalar type")

@@ -37,7 +37,7 @@ def _scatter_reduce(input: Tensor, dim: int, index: Tensor, src: Tensor, reduce:
         count = scatter_add(base, dim, index, src.new_ones(src.shape)).clamp(min=1)
         return total / count if input.dtype.category == 2 else total.div(count, rounding_mode="floor")
     if reduce not in REDUCE:
-        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}.")
+        raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     base = input
     if not include_self:
         neutral = {"sum": 0, "prod": 1, "amax": input.dtype.minimum, "amin": input.dtype.maximum}[reduce]

@@ -126,6 +126,12 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
 # In-place changes of shape: the tensor looks at its elements in another way, the storage stays.
 
 
+@operation("view")
+def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
+    """Two dimensions exchanged: NumPy's name of :func:`transpose`."""
+    return transpose(input, axis0, axis1)
+
+
 def _reshaping(function: Any, name: str) -> None:
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         check_leaf(self)
@@ -145,6 +151,6 @@ def _reshaping(function: Any, name: str) -> None:
 
 
 for _function, _name in (
-    (t, "t_"), (transpose, "transpose_"), (transpose, "swapaxes_"), (transpose, "swapdims_"), (squeeze, "squeeze_"), (unsqueeze, "unsqueeze_"),
+    (t, "t_"), (transpose, "transpose_"), (swapaxes, "swapaxes_"), (transpose, "swapdims_"), (squeeze, "squeeze_"), (unsqueeze, "unsqueeze_"),
 ):  # fmt: skip
     _reshaping(_function, _name)

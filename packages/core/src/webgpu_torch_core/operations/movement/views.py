@@ -176,7 +176,7 @@ def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     return make_view(input, target, "PermuteBackward0", lambda grad: permute(grad, inverse))
 
 
-@operation("view", aliases=("swapaxes", "swapdims"))
+@operation("view", aliases=("swapdims",))
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """Two dimensions exchanged."""
     first, second, target = _exchanged(input._layout, int(dim0), int(dim1))

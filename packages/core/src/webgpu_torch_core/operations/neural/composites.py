@@ -37,7 +37,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     """
     amounts = [operator.index(each) for each in pad]
     if len(amounts) % 2:
-        raise RuntimeError(f"Padding length must be divisible by 2, got {len(amounts)}")
+        raise RuntimeError("Padding length must be divisible by 2")
     if len(amounts) // 2 > input.ndim:
         raise RuntimeError(
             f"Padding length should be less than or equal to two times the input dimension but got padding length "
@@ -116,8 +116,11 @@ def _pad_by_index(input: Tensor, amounts: list[int], mode: str) -> Tensor:
     pairs = len(amounts) // 2
     if pairs > 3 or input.ndim not in (pairs + 1, pairs + 2):
         raise NotImplementedError(
-            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for now, got input of dimension "
-            f"{input.ndim} and {len(amounts)} padding amounts"
+            f"Padding size {len(amounts)} is not supported for {input.ndim}D input tensor.\n"
+            "Supported combinations for non-constant padding:\n"
+            "  - 2D or 3D input: padding size = 2 (pads last dimension)\n"
+            "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
+            "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
     tables: list[Table | None] = []
     for pair in range(pairs):

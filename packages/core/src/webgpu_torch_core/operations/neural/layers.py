@@ -261,7 +261,7 @@ def embedding(
     if input.dtype.category != 1:
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following scalar types: Long, Int; but got "
-            f"torch.{input.dtype.name} instead (while checking arguments for embedding)"
+            f"{input.type()} instead (while checking arguments for embedding)"
         )
     if sparse and scale_grad_by_freq and needs_gradient(weight):
         raise RuntimeError("embedding_backward: scale_grad_by_freq not supported with sparse gradients")

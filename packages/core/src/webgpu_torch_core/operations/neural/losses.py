@@ -174,7 +174,7 @@ def cross_entropy(
     if soft:
         _check_soft_target(input, target, weight, ignore_index, classes)
     if not 0.0 <= label_smoothing <= 1.0:
-        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
+        raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing:g}")
     if input.ndim == 1 and not soft and target._layout.shape == (1,):
         target = target.reshape(())
     if not (soft or label_smoothing) and _scores_rows(input):

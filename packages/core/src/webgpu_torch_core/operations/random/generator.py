@@ -92,8 +92,9 @@ class Generator:
             RuntimeError: it has another size than this device's states.
         """
         if getattr(getattr(new_state, "dtype", None), "name", None) != "uint8":
-            kind = new_state.type() if hasattr(new_state, "type") else type(new_state).__name__
-            raise TypeError(f"expected a torch.ByteTensor, but got {kind}")
+            if hasattr(new_state, "dtype"):
+                raise TypeError("RNG state must be a torch.ByteTensor")
+            raise TypeError(f"expected a torch.ByteTensor, but got {type(new_state).__name__}")
         data = bytes(new_state.tolist())
         if on_host(self.device):
             self.twister.set_state(data)

@@ -26,7 +26,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         RuntimeError: other inputs, weights of another size, or a negative ``minlength``.
     """
     if input.dtype.category != 1:
-        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.name.capitalize()}'")
+        raise NotImplementedError(f"\"bincount_cpu\" not implemented for '{input.dtype.title}'")
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if input.ndim != 1:

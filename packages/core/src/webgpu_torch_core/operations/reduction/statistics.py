@@ -374,7 +374,7 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
         NotImplementedError: the input is not of floating-point numbers.
     """
     if bins <= 0:
-        raise RuntimeError(f"bins must be > 0, but got {bins} for dimension 0")
+        raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     refuse_types("histogram_cpu", input, 0, 1, 3)
     low, high = float(min), float(max)
     if low == high and input.numel():

@@ -316,7 +316,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False, *, out
     if input.ndim:
         refuse_types("kthvalue_cpu", input, 0, 3)
     if not 1 <= k <= size:
-        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {dim}")
+        raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
     for each in out or ():
         check_apart(each, input)
     if input.ndim and has_algorithm(input, "order_statistic"):

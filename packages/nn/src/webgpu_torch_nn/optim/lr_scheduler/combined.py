@@ -33,7 +33,10 @@ class _Combined(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything but the optimiser, with the states of the schedules."""
-        return {**super().state_dict(), "_schedulers": [each.state_dict() for each in self._schedulers]}
+        state = super().state_dict()
+        # PyTorch's states end with those of the schedules.
+        del state["_schedulers"]
+        return {**state, "_schedulers": [each.state_dict() for each in self._schedulers]}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what :meth:`state_dict` returned."""

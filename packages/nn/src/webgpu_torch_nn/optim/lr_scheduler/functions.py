@@ -28,7 +28,10 @@ class _ByFunctions(Formula):
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything but the optimiser and plain functions; callable objects are saved by their attributes."""
-        return {**super().state_dict(), "lr_lambdas": saved_functions(self.lr_lambdas)}
+        state = super().state_dict()
+        # PyTorch's states end with those of the functions.
+        del state["lr_lambdas"]
+        return {**state, "lr_lambdas": saved_functions(self.lr_lambdas)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over what :meth:`state_dict` returned."""

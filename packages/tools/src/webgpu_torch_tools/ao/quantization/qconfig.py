@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import webgpu_torch_core as torch
 from webgpu_torch._holding import Answer
-from webgpu_torch_nn import Identity, Module
+from webgpu_torch_nn import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d, Identity, Module
 
 from . import fake_quantize as fakes
 from .fake_quantize import FakeQuantize, FakeQuantizeBase, FusedMovingAvgObsFakeQuantize
@@ -173,9 +173,10 @@ def _assert_valid_qconfig(qconfig: Answer, mod: Module) -> None:
     Raises:
         AssertionError: it is so.
     """
-    if qconfig is None or "ConvTranspose" not in type(mod).__name__ or qconfig.weight is None:
+    if qconfig is None or qconfig.weight is None:
         return
-    if getattr(qconfig.weight(), "ch_axis", None) is not None and type(mod).__module__.startswith("webgpu_torch_nn"):
+    transposed = isinstance(mod, ConvTranspose1d | ConvTranspose2d | ConvTranspose3d)
+    if transposed and getattr(qconfig.weight(), "ch_axis", None) is not None:
         raise AssertionError("Per channel weight observer is not supported yet for ConvTranspose{n}d.")
 
 
