@@ -28,7 +28,7 @@ from ..creation.ranges import arange
 from ..elementwise.arithmetic import sqrt
 from ..elementwise.overloads import clamp, where
 from ..movement.joining import cat, place_inside, stack
-from ..outputs import into
+from ..outputs import into, into_rows
 from ..reduction.moments import vector_norm
 from .matrix_products import addmm, dot, matmul
 
@@ -186,7 +186,7 @@ def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
         left = left.unsqueeze(2 * number + 1)
         right = right.unsqueeze(2 * number)
     shape = tuple(left.shape[2 * number] * right.shape[2 * number + 1] for number in range(depth))
-    return into(no_view((left * right).reshape(shape)), out)
+    return into_rows(no_view((left * right).reshape(shape)), out)
 
 
 @operation("composite", title="TraceBackward0")

@@ -13,7 +13,7 @@ from ..common import attach, row_major, sizes_from, type_title, wide
 from ..creation.ranges import arange
 from ..in_place.writing import make_in_place, refuse_gradient
 from ..movement.views import as_strided, diagonal, select_dimension
-from ..outputs import into
+from ..outputs import into, into_rows
 from ..reduction.moments import vector_norm
 from ..reduction.reductions import sum_to_size as summed_to
 from .scatter_reductions import scatter_reduce
@@ -72,7 +72,7 @@ def slice_scatter(
     """``input`` with ``src`` at a slice of a dimension."""
     axis = wrap_dimension(dim, input.ndim)
     chosen = (slice(None),) * axis + (slice(start, end, step),)
-    return into(_written_apart(input, src, lambda each: each[chosen], "SliceScatterBackward0"), out, True)
+    return into_rows(_written_apart(input, src, lambda each: each[chosen], "SliceScatterBackward0"), out, True)
 
 
 @operation("composite")
