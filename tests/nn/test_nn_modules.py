@@ -105,7 +105,7 @@ def test_embedding(device: str) -> None:
     right.sum().backward()
     close(actual.weight.grad, expected.weight.grad)
     assert repr(actual) == repr(expected)
-    with pytest.raises(AssertionError, match="padding_idx must be within num_embeddings"):
+    with pytest.raises(AssertionError, match="Padding_idx must be within num_embeddings"):
         nn.Embedding(3, 2, padding_idx=3)
 
 

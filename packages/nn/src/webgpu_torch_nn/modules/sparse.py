@@ -24,7 +24,8 @@ class _Table(Module):
         self.num_embeddings, self.embedding_dim = rows, _ = sizes
         if padding_idx is not None:
             if not -rows <= padding_idx < rows:
-                raise AssertionError("Padding_idx must be within num_embeddings")
+                name = "Padding_idx" if isinstance(self, Embedding) else "padding_idx"
+                raise AssertionError(f"{name} must be within num_embeddings")
             padding_idx %= rows
         self.padding_idx = padding_idx
         self.max_norm = max_norm
