@@ -157,7 +157,11 @@ from .func import vmap as vmap
 from .jit import fork as fork
 from .jit import wait as wait
 from .library import ops as ops
+from .streams import Event as Event
+from .streams import Stream as Stream
 from .nested import _nested_tensor_from_mask as _nested_tensor_from_mask
+from .streams import Event as Event
+from .streams import Stream as Stream
 from .nested import _nested_tensor_from_mask_left_aligned as _nested_tensor_from_mask_left_aligned
 from .nested import jagged as jagged
 from .sparse import hspmm as hspmm

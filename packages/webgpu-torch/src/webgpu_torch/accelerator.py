@@ -9,6 +9,10 @@ from typing import NoReturn
 from webgpu_torch_core import device as Device
 from webgpu_torch_core.api.device_modules import DeviceModule, device_module
 from webgpu_torch_core.record.devices import accelerator
+from webgpu_torch_core.record.devices import engine_for as _engine_for
+
+from .streams import Stream as _Stream
+from .streams import place_of as _place_of
 
 
 def _module() -> DeviceModule:
@@ -37,6 +41,83 @@ def current_device_index() -> int:
 
 
 current_device_idx = current_device_index
+
+
+def _checked(device: Device | int | str | None) -> Device:
+    """Return an accelerator.
+
+    Raises:
+        RuntimeError: there is none.
+        ValueError: a device of another type.
+    """
+    kind, found = accelerator(), _place_of(0 if device is None else device)
+    if found.type != kind:
+        raise ValueError(f"{found.type} doesn't match the current accelerator {kind}.")
+    return found
+
+
+def set_device_index(device: Device | int | str, /) -> None:
+    """Do nothing for the first device and for negative numbers: a type's name without a number always means the first.
+
+    Raises:
+        RuntimeError: another device, which is named by its number.
+        ValueError: a device of another type.
+    """
+    if isinstance(device, int) and device < 0:
+        return
+    found = _checked(device)
+    if found.index:
+        raise RuntimeError(f"a type's name without a number means its first device: name the other by device='{found}'")
+
+
+set_device_idx = set_device_index
+
+
+class device_index:  # noqa: N801 (PyTorch's name)
+    """A block of code during which a number's device is the current one; None changes nothing.
+
+    Raises:
+        RuntimeError: not the first device, which is the current one always.
+    """
+
+    def __init__(self, device: int | None, /) -> None:
+        self.idx = device
+
+    def __enter__(self) -> None:
+        if self.idx is not None:
+            set_device_index(self.idx)
+
+    def __exit__(self, *problem: object) -> None: ...
+
+
+def current_stream(device: Device | int | str | None = None, /) -> _Stream:
+    """Return the queue of an accelerator's work.
+
+    Raises:
+        RuntimeError: there is no accelerator.
+        ValueError: a device of another type.
+    """
+    return _Stream(_checked(device))
+
+
+def set_stream(stream: _Stream) -> None:
+    """Do nothing but look at the stream: each device has one queue.
+
+    Raises:
+        RuntimeError: not a stream of the first device.
+        ValueError: a stream of a device of another type.
+    """
+    set_device_index(stream.device)
+
+
+def get_device_capability(device: Device | int | str | None = None, /) -> dict[str, object]:
+    """Return the types that tensors on an accelerator may have, under ``supported_dtypes``.
+
+    Raises:
+        RuntimeError: there is no accelerator.
+        ValueError: a device of another type.
+    """
+    return {"supported_dtypes": set(_engine_for(_checked(device)).device.dtypes)}
 
 
 def synchronize(device: Device | int | str | None = None) -> None:
