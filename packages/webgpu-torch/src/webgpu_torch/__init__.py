@@ -160,8 +160,6 @@ from .library import ops as ops
 from .streams import Event as Event
 from .streams import Stream as Stream
 from .nested import _nested_tensor_from_mask as _nested_tensor_from_mask
-from .streams import Event as Event
-from .streams import Stream as Stream
 from .nested import _nested_tensor_from_mask_left_aligned as _nested_tensor_from_mask_left_aligned
 from .nested import jagged as jagged
 from .sparse import hspmm as hspmm

@@ -73,7 +73,7 @@ def set_device_index(device: Device | int | str, /) -> None:
 set_device_idx = set_device_index
 
 
-class device_index:  # noqa: N801 (PyTorch's name)
+class device_index:
     """A block of code during which a number's device is the current one; None changes nothing.
 
     Raises:
