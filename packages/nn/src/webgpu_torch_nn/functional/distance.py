@@ -10,6 +10,7 @@ from webgpu_torch_core.api.functional import normalize as normalize
 from webgpu_torch_core.api.linalg import vector_norm
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.operations.spatial.sliding_windows import nothing
+from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import narrowed, wide
 
@@ -19,6 +20,7 @@ def _clamped_like_constant(values: Tensor, least: float) -> Tensor:
     return values.detach().clamp(min=least) + (values - values.detach())
 
 
+@remembered
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """``x1 · x2 / (max(|x1|, eps) max(|x2|, eps))`` along ``dim`` of the broadcast operands."""
     kind = torch.result_type(x1, x2)
@@ -31,6 +33,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 @titled("NormBackward1")
+@remembered
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """``|x1 - x2 + eps|_p`` over the last dimension."""
     dim = max(x1.ndim, x2.ndim) - 1 if max(x1.ndim, x2.ndim) else None

@@ -19,6 +19,7 @@ from webgpu_torch_core.operations.common import (
 )
 from webgpu_torch_core.operations.neural.losses import weighing
 from webgpu_torch_core.operations.value_checks import require_none
+from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import legacy_reduction, narrowed, reduced, require_reduction, wide
 
@@ -89,6 +90,7 @@ def _quadratic(difference: Tensor, limit: float, factor: float, far: Tensor) -> 
 
 
 @titled("SmoothL1LossBackward0")
+@remembered
 def smooth_l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     beta: float = 1.0,
@@ -108,6 +110,7 @@ def smooth_l1_loss(
 
 
 @titled("HuberLossBackward0")
+@remembered
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Tensor | None = None
 ) -> Tensor:
@@ -154,6 +157,7 @@ def binary_cross_entropy(
 
 
 @titled("BinaryCrossEntropyWithLogitsBackward0")
+@remembered
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,

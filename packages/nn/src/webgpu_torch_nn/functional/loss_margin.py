@@ -9,6 +9,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import logsigmoid
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.operations.common import refuse_types, require_castable, require_same_types, type_title
+from webgpu_torch_core.replay.recipes import remembered
 from webgpu_torch_core.tensors.type_aliases import Number
 
 from ._arguments import legacy_reduction, narrowed, reduced, require_reduction, wide
@@ -47,6 +48,7 @@ def hinge_embedding_loss(
 
 
 @titled("SoftMarginLossBackward0")
+@remembered
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -71,6 +73,7 @@ def multilabel_soft_margin_loss(
     return reduced(loss.sum(-1) / input.shape[-1], reduction)
 
 
+@remembered
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -104,6 +107,7 @@ def _require_labels(kernel: str, input: Tensor, target: Tensor) -> None:
 
 
 @titled("MultiMarginLossBackward0")
+@remembered
 def multi_margin_loss(
     input: Tensor, target: Tensor, p: int = 1, margin: float = 1.0, weight: Tensor | None = None,
     size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
@@ -173,6 +177,7 @@ def multilabel_margin_loss(
     return reduced(loss.reshape(input.shape[:-1]), reduction)
 
 
+@remembered
 def triplet_margin_loss(
     anchor: Tensor, positive: Tensor, negative: Tensor, margin: float = 1.0, p: float = 2, eps: float = 1e-6,
     swap: bool = False, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",

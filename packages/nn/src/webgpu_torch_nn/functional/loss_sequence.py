@@ -10,6 +10,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.autograd.function import Function
 from webgpu_torch_core.autograd.once import once_differentiable
+from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import wide
 
@@ -68,6 +69,7 @@ class _States:
         return torch.where(allowed, like.new_zeros(()), like.new_full((), -math.inf))
 
 
+@remembered
 def _forward_variables(emitted: Tensor, jumps: Tensor) -> Tensor:
     """Return the log-probability of all paths into each state up to each frame, the frame included: [t, n, states]."""
     frames, count, states = emitted.shape
@@ -99,6 +101,7 @@ def _shares(alpha: Tensor, jumps: Tensor) -> list[Tensor]:
     return [torch.cat([each / total, torch.zeros_like(never)], 2) for each in parts]
 
 
+@remembered
 def _occupations(alpha: Tensor, jumps: Tensor, ends: Tensor, last: Tensor) -> Tensor:
     """Return the probability of being in each state in each frame, [t, n, states].
 

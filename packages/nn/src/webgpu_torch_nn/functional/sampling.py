@@ -202,6 +202,7 @@ def _sampled(input: Tensor, grid: Tensor, mode: str, padding_mode: str, align_co
 
 
 @titled("AffineGridGeneratorBackward0")
+@remembered
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
     """The grid [n, h, w, 2] (or [n, d, h, w, 3]) for :func:`grid_sample` of affine maps ``theta`` [n, 2, 3] (or [n, 3, 4]).
 

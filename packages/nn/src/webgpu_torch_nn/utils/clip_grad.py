@@ -8,6 +8,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.notices import warn
+from webgpu_torch_core.replay.recipes import remembered
 
 
 def _part(tensor: Tensor, norm_type: float, device: torch.device) -> Tensor:
@@ -21,6 +22,13 @@ def _norm(tensor: Tensor, norm_type: float) -> Tensor:
     if norm_type == float("inf"):
         return tensor.abs().max()
     return tensor.norm(norm_type)
+
+
+@remembered
+def _total(tensors: list[Tensor], norm_type: float) -> Tensor:
+    device = tensors[0].device
+    parts = torch.stack([_part(tensor, norm_type, device) for tensor in tensors])
+    return parts.sum().sqrt() if norm_type == 2.0 else _norm(parts, norm_type)
 
 
 def get_total_norm(
@@ -38,9 +46,7 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return torch.tensor(0.0)
-    device = tensors[0].device
-    parts = torch.stack([_part(tensor, norm_type, device) for tensor in tensors])
-    total = parts.sum().sqrt() if norm_type == 2.0 else _norm(parts, norm_type)
+    total = _total(tensors, norm_type)
     if error_if_nonfinite and torch.logical_or(total.isnan(), total.isinf()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "

@@ -11,6 +11,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, float32, float64, promote_types
 from ...ir.layouts import broadcast_shapes, wrap_dimension
 from ...notices import warn_once
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import (
     attach,
@@ -177,6 +178,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2, out: Tensor | None = None) ->
 
 
 @operation("composite", title="UnsafeViewBackward0")
+@remembered
 def kron(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The Kronecker product: ``out[i * n + k, j * m + l] = input[i, j] * other[k, l]``, for any number of dimensions."""
     depth = max(input.ndim, other.ndim)
@@ -221,6 +223,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 
 @operation("composite", namespace="linalg", method=False, title="LinalgCrossBackward0")
+@remembered
 def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = None) -> Tensor:
     """The vector product of vectors of three elements along a dimension.
 
@@ -265,6 +268,7 @@ _COMPUTE_MODES = {
 
 
 @operation("composite", method=False, title="CdistBackward0")
+@remembered
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """The ``p``-distances between the rows of two matrices: [..., n, d] and [..., m, d] give [..., n, m].
 

@@ -405,6 +405,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 
 @operation("composite")
+@remembered
 def nan_to_num(
     input: Tensor,
     nan: Number | None = 0.0,

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import is_dense, layout, wrap_dimension
+from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor, storage_size
 from ..common import attach, row_major, sizes_from, type_title, wide
@@ -182,6 +183,7 @@ def sum_to_size(self: Tensor, *size: Any) -> Tensor:
 
 
 @operation("composite", title="RenormBackward0")
+@remembered
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float, *, out: Tensor | None = None) -> Tensor:
     """Slices along a dimension scaled down so that none has a ``p``-norm above ``maxnorm``.
 

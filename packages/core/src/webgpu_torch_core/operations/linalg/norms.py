@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import wrap_dimension
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..outputs import into
 from ..reduction.moments import vector_norm
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 
 @operation("composite", namespace="linalg", method=False)
+@remembered
 def matrix_norm(
     A: Tensor,
     ord: Number | str = "fro",

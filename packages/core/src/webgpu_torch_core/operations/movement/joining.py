@@ -461,6 +461,7 @@ def _diagonal_title(args: Positional, kwargs: Named) -> str:
 
 
 @operation("composite", title=_diagonal_title)
+@remembered
 def diag(input: Tensor, diagonal: int = 0, *, out: Tensor | None = None) -> Tensor:
     """The diagonal of a matrix, or the matrix with a vector on its diagonal."""
     if input.ndim not in (1, 2):

@@ -14,6 +14,7 @@ from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes as common_shape
 from ...ir.layouts import wrap_dimension
 from ...notices import warn_once
+from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.storage import DataStorage
 from ...tensors.tensor import Size, Tensor
@@ -261,6 +262,7 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
 
 
 @operation("composite", method=False)
+@remembered
 def cartesian_prod(*tensors: Any) -> Tensor:
     """Every combination of the vectors' elements, a row each."""
     vectors = listed(tensors)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ...dispatch.autocast import with_autocast
 from ...dispatch.registry import operation
 from ...ir.host_bytes import check_number
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import ordered_as, refuse_types, with_ordered_gradient
@@ -152,6 +153,7 @@ def softplus(input: Tensor, beta: Number = 1, threshold: Number = 20, *, out: Te
 
 
 @operation("composite", namespace="functional", method=False)
+@remembered
 def normalize(
     input: Tensor, p: Number | None = 2.0, dim: Dimensions = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:

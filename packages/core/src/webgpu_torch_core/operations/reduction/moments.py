@@ -263,6 +263,7 @@ def check_norm(x: Tensor, ord: float, dim: Dimensions, kind: dtype_class | None)
 
 
 @operation("composite", namespace="linalg", method=False)
+@remembered
 def vector_norm(
     x: Tensor,
     ord: Number = 2,

@@ -11,6 +11,7 @@ from ...dispatch.titles import by_dimension
 from ...ir.dtypes import dtype, float32, int32, int64, promote_types
 from ...ir.layouts import wrap_dimension
 from ...notices import warn
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import (
     as_dimensions,
@@ -188,6 +189,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False, *, out: Any = None
 
 
 @operation("composite", title="DistBackward0")
+@remembered
 def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
     """The ``p``-norm of the difference."""
     if is_half(input) or is_half(other):
@@ -196,6 +198,7 @@ def dist(input: Tensor, other: Tensor, p: Number = 2) -> Tensor:
 
 
 @operation("composite")
+@remembered
 def cov(
     input: Tensor, *, correction: int = 1, fweights: Tensor | None = None, aweights: Tensor | None = None
 ) -> Tensor:
@@ -246,6 +249,7 @@ def cov(
 
 
 @operation("composite")
+@remembered
 def corrcoef(input: Tensor) -> Tensor:
     """The correlation matrix of variables (rows) over observations (columns), kept inside [-1, 1]."""
     if input.ndim > 2:
