@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import pickle
+import sys
 import zipfile
 from pickle import UnpicklingError
 from typing import Any
@@ -97,3 +99,45 @@ def test_damaged_files_are_refused(name: str, dice: Any) -> None:
         return
     if isinstance(found, webgpu_torch.Tensor) and found.dim() == 2 and found.numel() <= 1 << 16:
         told(found)
+
+
+def holding(library: Any) -> type:
+    """Return a class of tensors that hold another one, and no elements of their own."""
+
+    class Holding(library.Tensor):
+        @staticmethod
+        def __new__(cls, inner: Any) -> Any:
+            return library.Tensor._make_wrapper_subclass(
+                cls, inner.shape, strides=inner.stride(), storage_offset=0, dtype=inner.dtype, requires_grad=True
+            )
+
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        @classmethod
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            raise AssertionError(f"{func} is not asked for")
+
+    Holding.__qualname__ = "Holding"
+    return Holding
+
+
+@pytest.mark.parametrize("writer", [torch, webgpu_torch])
+@pytest.mark.parametrize("reader", [torch, webgpu_torch])
+def test_tensors_that_hold_others(writer: Any, reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = {library: holding(library) for library in (torch, webgpu_torch)}
+    monkeypatch.setattr(sys.modules[__name__], "Holding", kinds[writer], raising=False)
+    inner = writer.arange(6.0).reshape(2, 3).t()
+    file = io.BytesIO()
+    writer.save([kinds[writer](inner), inner], file)
+    monkeypatch.setattr(sys.modules[__name__], "Holding", kinds[reader])
+    read, other = reader.load(io.BytesIO(file.getvalue()), weights_only=False)
+    assert type(read) is kinds[reader]
+    assert (tuple(read.shape), read.stride(), str(read.dtype), read.requires_grad) == ((3, 2), (1, 3), "torch.float32", True)
+    assert read.inner.tolist() == inner.tolist()
+    # What it holds is the very memory of what was saved beside it.
+    other[0, 0] = 9
+    assert read.inner[0, 0].item() == 9
+    monkeypatch.setattr(sys.modules[__name__], "Holding", kinds[writer])
+    again = pickle.loads(pickle.dumps(kinds[writer](inner)))
+    assert type(again) is kinds[writer] and again.inner.tolist() == inner.tolist()

@@ -328,7 +328,7 @@ class _Loader:
             raise CheckpointError(f"cannot rebuild a tensor by {brief(function)}")
         if isinstance(kind, type):
             made: Any = self.call(function, arguments)
-            made = made if self._make_tensor is None else made.as_subclass(kind)
+            made = made if self._make_tensor is None or type(made) is kind else made.as_subclass(kind)
             give_state(made, state)
             return made
         if not isinstance(kind, Global) or kind.path not in ("torch.Tensor", "torch.nn.parameter.Parameter"):

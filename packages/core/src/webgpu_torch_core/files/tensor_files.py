@@ -11,19 +11,21 @@ from typing import Any
 from .. import files
 from ..ir.dtypes import QUANTIZED, dtype, uint8
 from ..ir.layouts import layout
-from ..operations.creation.copy_protocols import rebuild_without_storage
+from ..operations.creation.copy_protocols import rebuild_with_state, rebuild_without_storage, rebuild_wrapper
 from ..operations.creation.factories import from_bytes
 from ..operations.creation.typed_storage import TypedStorage
 from ..operations.creation.untyped_storage import UntypedStorage
 from ..record.devices import canonical_device, device, host_device
 from ..tensors.kinds import layout_of
-from ..tensors.tensor import Tensor, storage_size
+from ..tensors.tensor import MetaValue, Tensor, storage_size
 from .host_tensors import HostStorage, HostTensor
 from .permissions import add_rebuilder
 from .trusted import read_trusted
 
 add_rebuilder("torch.serialization._get_layout", layout_of)
 add_rebuilder("torch._utils._rebuild_meta_tensor_no_storage", rebuild_without_storage)
+add_rebuilder("torch._utils._rebuild_wrapper_subclass", rebuild_wrapper)
+add_rebuilder("torch._tensor._rebuild_from_type_v2", rebuild_with_state)
 
 
 def load_safetensors(path: Any, device: Any = "cpu") -> dict[str, Tensor]:
@@ -99,7 +101,9 @@ def save(
             return described.storage if plain is value.dtype else quantized_storage(described.storage, value.dtype)
         if isinstance(value, UntypedStorage):
             return HostStorage(uint8, value.host_bytes(), typed=False)
-        if not isinstance(value, Tensor) or value.is_meta or type(value).__reduce_ex__ is not Tensor.__reduce_ex__:
+        if not isinstance(value, Tensor) or isinstance(value._storage.value, MetaValue):
+            return None
+        if type(value).__reduce_ex__ is not Tensor.__reduce_ex__:
             return None
         storage = value._storage
         # Storages of one number are the same memory; of what has no elements there is nothing that could be of two types.

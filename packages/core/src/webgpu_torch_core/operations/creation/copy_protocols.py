@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...ir.dtypes import dtype
@@ -16,6 +16,13 @@ from .strided import empty_strided
 
 
 def _reduce(self: Tensor, protocol: int) -> Any:
+    if isinstance(self._storage.value, MetaValue) and hasattr(type(self), "__torch_dispatch__"):
+        # It has no elements of its own: its class makes it again of what its attributes hold.
+        described = (
+            type(self), self.dtype, tuple(self.shape), self.stride(), self.storage_offset(), self.layout, self.device,
+            self.requires_grad,
+        )  # fmt: skip
+        return rebuild_with_state, (rebuild_wrapper, type(self), described, dict(self.__dict__))
     if self.is_meta and type(self) is Tensor and not self.__dict__:
         return rebuild_without_storage, (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
     if self.is_meta:
@@ -40,6 +47,24 @@ def _rebuild_meta(kind: Any, layout: Layout, dtype: dtype, requires_grad: bool, 
     result = Tensor._make_subclass(kind, plain, requires_grad)
     result.__dict__.update(attributes)
     return result
+
+
+def rebuild_wrapper(
+    kind: type[Tensor], dtype: dtype, size: Sequence[int], stride: Sequence[int], offset: int, layout: object, device: object,
+    requires_grad: bool,
+) -> Tensor:  # fmt: skip
+    """Return a tensor of a class that answers operations, without elements, as files of ``torch.save`` describe one."""
+    options = {"strides": stride, "storage_offset": offset, "dtype": dtype, "layout": layout, "device": device}
+    return Tensor._make_wrapper_subclass(kind, size, **options, requires_grad=requires_grad)  # type: ignore[attr-defined]
+
+
+def rebuild_with_state(
+    function: Callable[..., Tensor], kind: type[Tensor], arguments: tuple[object, ...], state: dict[str, object]
+) -> Tensor:
+    """Return what a function makes, with attributes."""
+    made = function(*arguments)
+    made.__dict__.update(state)
+    return made
 
 
 def rebuild_without_storage(kind: dtype, shape: Sequence[int], strides: Sequence[int], requires_grad: bool) -> Tensor:
@@ -81,8 +106,10 @@ def _copied_by_class(self: Tensor, memo: dict[int, object]) -> Tensor:
     copied = memo[id(self)] = self.detach().clone() if type(self).clone is Tensor.clone else self.clone()
     if type(copied) is not type(self):
         raise RuntimeError(
-            f"The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types that properly "
-            f"implement clone(): that of {type(self).__name__} returns a {type(copied).__name__}"
+            "The default implementation of __deepcopy__() for wrapper subclasses only works for subclass types that implement "
+            "clone() and for which cloning returns another instance of the same subclass. You should either properly implement "
+            "clone() for your subclass or override __deepcopy__() if it is intended behavior for clone() to return an instance "
+            "of a different type."
         )
     copied._requires_grad = self._requires_grad
     for name, value in self.__dict__.items():
