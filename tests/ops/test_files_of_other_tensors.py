@@ -133,7 +133,12 @@ def test_tensors_that_hold_others(writer: Any, reader: Any, monkeypatch: pytest.
     monkeypatch.setattr(sys.modules[__name__], "Holding", kinds[reader])
     read, other = reader.load(io.BytesIO(file.getvalue()), weights_only=False)
     assert type(read) is kinds[reader]
-    assert (tuple(read.shape), read.stride(), str(read.dtype), read.requires_grad) == ((3, 2), (1, 3), "torch.float32", True)
+    assert (tuple(read.shape), read.stride(), str(read.dtype), read.requires_grad) == (
+        (3, 2),
+        (1, 3),
+        "torch.float32",
+        True,
+    )
     assert read.inner.tolist() == inner.tolist()
     # What it holds is the very memory of what was saved beside it.
     other[0, 0] = 9

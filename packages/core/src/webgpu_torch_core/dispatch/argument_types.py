@@ -150,6 +150,11 @@ def _signature(function: Callable[..., object]) -> inspect.Signature | None:
         return None
 
 
+def _declared(function: Callable[..., object]) -> Callable[..., object]:
+    """Return the function that declares what another takes: what writes in place hands its arguments on."""
+    return getattr(function, "takes_arguments_of", function)
+
+
 def _class_of(value: object) -> object:
     """Return what decides whether a declaration takes a value, None where the value itself does."""
     if isinstance(value, tuple | list):
@@ -286,7 +291,7 @@ class Options:
 
     def wrong(self, args: tuple[object, ...], kwargs: dict[str, object], path: str) -> TypeError | None:
         """Return the error that names the first argument which its declaration excludes, None if all may be right."""
-        signature = _signature(self._function)
+        signature = _signature(_declared(self._function))
         if signature is None:
             return None
         try:
@@ -313,7 +318,7 @@ def misfit(
 
     ``looked_at``: the arguments that are there were found wrong, which PyTorch says before it misses others.
     """
-    signature = _signature(function)
+    signature = _signature(_declared(function))
     several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     if signature is None or any(each.kind in several for each in signature.parameters.values()):
         return None
@@ -324,7 +329,7 @@ def misfit(
     given = len(args) - bound
     if bound and not taken and (given or kwargs):
         what = "keyword arguments" if kwargs else f"arguments ({given} given)"
-        return TypeError(f"{type(args[0]).__qualname__}.{name}() takes no {what}")
+        return TypeError(f"TensorBase.{name}() takes no {what}")
     needed = [each for each in by_place if each.default is each.empty]
     most = len(by_place)
     if given > most:

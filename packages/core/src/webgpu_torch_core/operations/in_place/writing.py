@@ -55,6 +55,7 @@ def make_in_place(
 
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__doc__ = f"In-place version of :func:`{name[:-1]}`."
+    in_place.takes_arguments_of = function  # type: ignore[attr-defined]
     return in_place
 
 

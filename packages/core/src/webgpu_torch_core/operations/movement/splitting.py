@@ -147,6 +147,7 @@ def _reshaping(function: Any, name: str) -> None:
 
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__doc__ = f"In-place version of :func:`{name[:-1]}`."
+    in_place.takes_arguments_of = function  # type: ignore[attr-defined]
     setattr(Tensor, name, in_place)
 
 
