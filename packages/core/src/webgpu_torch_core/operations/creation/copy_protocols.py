@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...dispatch.torch_dispatch import answers
 from ...ir.dtypes import dtype
 from ...ir.layouts import Layout, contiguous_layout
 from ...record.devices import canonical_device
@@ -16,7 +17,7 @@ from .strided import empty_strided
 
 
 def _reduce(self: Tensor, protocol: int) -> Any:
-    if isinstance(self._storage.value, MetaValue) and hasattr(type(self), "__torch_dispatch__"):
+    if isinstance(self._storage.value, MetaValue) and answers(type(self)):
         # It has no elements of its own: its class makes it again of what its attributes hold.
         described = (
             type(self), self.dtype, tuple(self.shape), self.stride(), self.storage_offset(), self.layout, self.device,
@@ -61,7 +62,7 @@ def rebuild_wrapper(
 def rebuild_with_state(
     function: Callable[..., Tensor], kind: type[Tensor], arguments: tuple[object, ...], state: dict[str, object]
 ) -> Tensor:
-    """Return what a function makes, with attributes."""
+    """Return the tensor of any shape that a function makes, with attributes."""
     made = function(*arguments)
     made.__dict__.update(state)
     return made
