@@ -446,6 +446,9 @@ def bound(value: object) -> int:
     Raises:
         TypeError: it is no integer.
     """
+    if type(value) is int:
+        # To ask whether a number has a method takes longer than the rest of a slice.
+        return value
     if not isinstance(value, SupportsIndex):
         raise TypeError("slice indices must be integers or None or have an __index__ method")
     try:
