@@ -309,11 +309,19 @@ def _tensor(*parts: Any) -> Any:
     return Tensor._from_storage(*parts)
 
 
+#: views by the names of their nodes
+_VIEWS = frozenset(
+    "Alias Diagonal Expand Permute ReshapeAlias Select Slice Squeeze T Transpose Unfold Unsqueeze View".split()
+)
+
+
 def _output_of(edge: tuple[Node, int] | None) -> str:
     """Return the words that say which node made a tensor; nothing for leaves."""
     if edge is None or not edge[0].edges:
         return ""
-    return f", which is output {edge[1]} of {short_name(edge[0].name())},"
+    name = short_name(edge[0].name())
+    # A view's node is made anew, as a view of the base, where the memory was written to since.
+    return f", which is output {edge[1]} of {'AsStrided' if name in _VIEWS else name},"
 
 
 def short_name(title: str) -> str:
