@@ -66,14 +66,23 @@ def uniform_doubles(generator: MersenneTwister, count: int) -> list[float]:
     return [(word & 0x1FFFFFFFFFFFFF) * 2.0**-53 for word in generator.words64(count)]
 
 
-#: what PyTorch calls its kernels of distributions that have no integral numbers
-_CONTINUOUS = {
+#: distributions that have no integral numbers, but for those whose types PyTorch looks at itself
+_CONTINUOUS = ("uniform", "normal", "normal_pairs", "log_normal")
+#: what PyTorch calls kernels, where not by the distribution
+_KERNELS = {
     "uniform": "check_uniform_bounds", "normal": "normal_kernel_cpu", "normal_pairs": "normal_kernel_cpu",
-    "exponential": "exponential", "log_normal": "log_normal", "cauchy": "cauchy",
+    "log_normal": "log_normal_cpu", "geometric": "geometric_cpu",
 }  # fmt: skip
 
+#: what compilers call integral types
+_COMPILED_NAMES = {
+    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
+    "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
+}  # fmt: skip
+#: distributions whose types PyTorch looks at itself
+_LOOKED_AT = ("exponential", "cauchy")
 #: distributions of which PyTorch draws no complex numbers, and no truth values
-_REAL = ("exponential", "log_normal", "cauchy", "geometric")
+_REAL = ("log_normal", "geometric")
 
 
 def require_distribution(kind: str, element: dtype, first: float, second: float = 0.0) -> None:
@@ -81,14 +90,23 @@ def require_distribution(kind: str, element: dtype, first: float, second: float 
 
     Raises:
         NotImplementedError: the element type.
-        RuntimeError: the parameters.
+        RuntimeError: the parameters, or the element type.
     """
-    if kind in _CONTINUOUS and not (element.is_floating_point or element.is_complex):
-        raise NotImplementedError(f"\"{_CONTINUOUS[kind]}\" not implemented for '{element.title}'")
-    if element in FLOAT8:
-        raise NotImplementedError(f"\"{_CONTINUOUS.get(kind, kind)}\" not implemented for '{element.title}'")
-    if kind in _REAL and (element.is_complex or element is bool_):
-        raise NotImplementedError(f"\"{kind}\" not implemented for '{element.title}'")
+    if kind in _LOOKED_AT and not element.is_floating_point:
+        said = element.title
+        if kind == "cauchy":
+            said = _COMPILED_NAMES.get(element.name) or C_NAMES[element.name]
+        raise RuntimeError(
+            f"{kind.capitalize()} distribution is a continuous probability distribution. dtype must be a floating point but you "
+            f"specified {said}"
+        )
+    integral = not (element.is_floating_point or element.is_complex)
+    if (
+        (kind in _CONTINUOUS and integral)
+        or element in FLOAT8
+        or (kind in _REAL and (element.is_complex or element is bool_))
+    ):
+        raise NotImplementedError(f"\"{_KERNELS.get(kind, kind)}\" not implemented for '{element.title}'")
     if kind == "integers":
         _require_bounds(element, int(first), int(second))
     elif kind == "uniform":
