@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import FLOAT8, bfloat16, bool_, dtype, float16, float32, float64, int64
+from webgpu_torch_core.ir.dtypes import FLOAT8, UNPROMOTED, bfloat16, bool_, dtype, float16, float32, float64, int64
 from webgpu_torch_core.ir.host_bytes import C_NAMES
 from webgpu_torch_core.ir.scalar_math import fused_multiply_add
 from webgpu_torch_core.notices import warn
@@ -81,7 +81,7 @@ _COMPILED_NAMES = {
 }  # fmt: skip
 #: distributions whose types PyTorch looks at itself
 _LOOKED_AT = ("exponential", "cauchy")
-#: distributions of which PyTorch draws no complex numbers, and no truth values
+#: distributions of which PyTorch draws no complex numbers, no truth values, and no unsigned numbers of more than eight bits
 _REAL = ("log_normal", "geometric")
 
 
@@ -104,7 +104,7 @@ def require_distribution(kind: str, element: dtype, first: float, second: float 
     if (
         (kind in _CONTINUOUS and integral)
         or element in FLOAT8
-        or (kind in _REAL and (element.is_complex or element is bool_))
+        or (kind in _REAL and (element.is_complex or element is bool_ or element in UNPROMOTED))
     ):
         raise NotImplementedError(f"\"{_KERNELS.get(kind, kind)}\" not implemented for '{element.title}'")
     if kind == "integers":
