@@ -36,7 +36,7 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
         raise RuntimeError("nonzero does not support the out kwarg when as_tuple is True")
     if out is not None and out.dtype is not int64:
         raise RuntimeError(f"nonzero: Expected out tensor to have scalar type Long but got {out.dtype!r}")
-    positions, _ = nonzero_positions(input)
+    positions = nonzero_positions(input)
     rows = coordinates(positions, input._layout.shape)
     if as_tuple:
         return unbind(stack(rows, 0) if rows else positions.unsqueeze(0), 0)
@@ -64,26 +64,35 @@ def coordinates(positions: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
     return found
 
 
-def nonzero_positions(input: Tensor, size: int | None = None) -> tuple[Tensor, Tensor]:
-    """Return flat positions of the elements that are not zero, in order, and how many there are.
+def nonzero_positions(input: Tensor) -> Tensor:
+    """Return flat positions of the elements that are not zero, in order."""
+    flags = _flags(input)
+    if flags.numel() == 0:
+        return input.new_zeros((0,), dtype=int64)
+    if has_algorithm(flags, "nonzero"):
+        return host_call("nonzero", (flags,), None, (int64,))[0]
+    words, running, total = _counted(flags)
+    count = int(total.item())
+    return _picked(words, running, None, count) if count else input.new_zeros((0,), dtype=int64)
 
-    ``size`` asks for so many: then nothing waits for the data, and what there is not is zero.
+
+def first_positions(input: Tensor, size: int) -> tuple[Tensor, Tensor]:
+    """Return the first ``size`` of :func:`nonzero_positions`, zero where there are fewer, and how many there are.
+
+    Nothing waits for the data.
     """
     flags = _flags(input)
     if flags.numel() == 0:
-        return input.new_zeros((size or 0,), dtype=int64), input.new_zeros((), dtype=int64)
+        return input.new_zeros((size,), dtype=int64), input.new_zeros((), dtype=int64)
     if has_algorithm(flags, "nonzero"):
         (places,) = host_call("nonzero", (flags,), None, (int64,))
-        total = places.new_full((), places.numel())
-        missing = 0 if size is None else size - places.numel()
+        total, missing = places.new_full((), places.numel()), size - places.numel()
         return (cat([places, places.new_zeros((missing,))]) if missing > 0 else places[:size]), total
     words, running, total = _counted(flags)
-    count = int(total.item()) if size is None else min(size, flags.numel())
+    count = min(size, flags.numel())
     if count == 0:
-        return input.new_zeros((size or 0,), dtype=int64), total
+        return input.new_zeros((size,), dtype=int64), total
     places = _picked(words, running, None, count)
-    if size is None:
-        return places, total
     places = where(arange(count, device=input.device) < total, places, 0)
     return (cat([places, places.new_zeros((size - count,))]) if size > count else places), total
 

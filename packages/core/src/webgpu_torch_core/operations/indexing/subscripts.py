@@ -183,7 +183,7 @@ def _mask_positions(view: Tensor, mask: Tensor, dim: int, apart: bool = True) ->
                 f"The shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
                 f"{list(view.shape)} at index {dim + axis}"
             )
-    positions = nonzero_positions(mask.to(view.device))[0]
+    positions = nonzero_positions(mask.to(view.device))
     return coordinates(positions, mask._layout.shape) if apart else [positions]
 
 

@@ -290,7 +290,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
     for low, high in itertools.pairwise(grids):
         here = low <= high if with_replacement else low < high
         kept = here if kept is None else kept & here
-    positions, _ = nonzero_positions(kept)
+    positions = nonzero_positions(kept)
     rows = stack(coordinates(positions, tuple(kept._layout.shape)), 1)
     return input.index_select(0, rows.reshape(-1)).reshape(rows._layout.shape)
 

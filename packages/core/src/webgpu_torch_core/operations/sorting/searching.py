@@ -18,7 +18,7 @@ from ..creation.factories import tensor
 from ..creation.ranges import arange
 from ..elementwise.call import result_type
 from ..indexing.gathering import index_select
-from ..indexing.nonzero import coordinates, nonzero_positions
+from ..indexing.nonzero import coordinates, first_positions
 from ..movement.joining import cat, stack
 from ..outputs import into
 from ..value_checks import require_none
@@ -179,7 +179,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
     """
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
-    positions, count = nonzero_positions(input, size)
+    positions, count = first_positions(input, size)
     rows = coordinates(positions, input._layout.shape)
     if not rows:
         return into(positions.new_zeros((size, 0)), out)
