@@ -97,6 +97,18 @@ def first_positions(input: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return (cat([places, places.new_zeros((size - count,))]) if size > count else places), total
 
 
+def mask_positions(view: Tensor, mask: Tensor, dim: int, apart: bool = True) -> list[Tensor]:
+    """Return where a mask of some dimensions holds: positions in each of these or, not ``apart``, in all of them as one."""
+    for axis, size in enumerate(mask._layout.shape):
+        if view._layout.shape[dim + axis] != size:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
+                f"{list(view.shape)} at index {dim + axis}"
+            )
+    positions = nonzero_positions(mask.to(view.device))
+    return coordinates(positions, mask._layout.shape) if apart else [positions]
+
+
 def chooses(input: Tensor, mask: Tensor) -> bool:
     """Return whether :func:`chosen_elements` may take elements by a mask."""
     plain = not (needs_gradient(input) or input.dtype.stored is not input.dtype or has_algorithm(input, "nonzero"))

@@ -37,7 +37,7 @@ from ..movement.views import make_view, permute, select_dimension, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions, write_slices
 from .index_checks import Report, bound, check_positions, in_range, means_tuple, positions_inside, require_inside
-from .nonzero import chooses, chosen_elements, coordinates, masked_scatter, nonzero_positions
+from .nonzero import chooses, chosen_elements, mask_positions, masked_scatter
 from .scatter_reductions import scatter_reduce
 from .scattering import put_repeated
 
@@ -157,7 +157,7 @@ def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) 
         check_leaf(view, tracked)
     for place, mask in masks:
         shown = slice(place, place + mask.ndim)
-        indices[shown] = _mask_positions(view, mask, place)
+        indices[shown] = mask_positions(view, mask, place)
         indices.found.update(range(view.ndim)[shown])
     return view, indices
 
@@ -173,18 +173,6 @@ def _slice(view: Tensor, dim: int, each: slice) -> Tensor:
     if length == size and step == 1:
         return view
     return slice_view(view, dim, start, length, step)
-
-
-def _mask_positions(view: Tensor, mask: Tensor, dim: int, apart: bool = True) -> list[Tensor]:
-    """Return where a mask of some dimensions holds: positions in each of these or, not ``apart``, in all of them as one."""
-    for axis, size in enumerate(mask._layout.shape):
-        if view._layout.shape[dim + axis] != size:
-            raise IndexError(
-                f"The shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
-                f"{list(view.shape)} at index {dim + axis}"
-            )
-    positions = nonzero_positions(mask.to(view.device))
-    return coordinates(positions, mask._layout.shape) if apart else [positions]
 
 
 def _looked_at(view: Tensor, indices: _Indices, shape: tuple[int, ...]) -> tuple[list[Tensor], Report | None]:
@@ -256,6 +244,10 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
     return _getitem_by_any(self, subscript)
 
 
+def _is_mask(entry: object) -> bool:
+    return isinstance(entry, Tensor) and entry.dtype in (bool_, uint8)
+
+
 def _lists_positions(subscript: object) -> bool:
     """Return whether a subscript is a tensor of positions: what it reads depends on nothing that must be read before."""
     return isinstance(subscript, Tensor) and subscript.ndim > 0 and subscript.dtype in (int64, int32)
@@ -263,16 +255,22 @@ def _lists_positions(subscript: object) -> bool:
 
 def _getitem_by_any(self: Tensor, subscript: object) -> Tensor:
     entries = _expand_subscript(self, subscript)
-    if len(entries) == 1 and isinstance(entries[0], Tensor) and entries[0].dtype in (bool_, uint8) and self.ndim:
-        mask = entries[0]
-        if mask.ndim == self.ndim:
+    if (
+        entries
+        and _is_mask(entries[0])
+        and all(isinstance(each, slice) and each == slice(None) for each in entries[1:])
+    ):
+        mask, dims = entries[0], entries[0].ndim
+        if 0 < dims <= self.ndim:
             if mask.dtype is uint8:
                 warn(_BYTES)
-            # Of everything: positions need not be taken apart into dimensions, nor known where no gradient asks for them.
-            if chooses(self, mask):
+            # Positions need not be taken apart into dimensions, nor known where of everything no gradient asks for them.
+            if dims == self.ndim and chooses(self, mask):
                 return chosen_elements(self, mask)
-            positions = _mask_positions(self, mask, 0, apart=False)[0]
-            return take_positions(self.reshape(-1), 0, positions, "IndexBackward0")
+            positions = mask_positions(self, mask, 0, apart=False)[0]
+            shape = self._layout.shape
+            flat = self.reshape((number_of_elements(shape[:dims]), *shape[dims:]))
+            return take_positions(flat, 0, positions, "IndexBackward0", _chosen_strides(self, [positions] * dims, 0))
     view, indices = _apply_basic(self, entries)
     if all(each is None for each in indices):
         if view is not self:

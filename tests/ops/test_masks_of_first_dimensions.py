@@ -1,0 +1,42 @@
+"""Reading where a mask of some or all of a tensor's first dimensions holds: values, strides, gradients and refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+import webgpu_torch as ours
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+@settings(deadline=None)
+@given(
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    data=st.data(),
+    share=st.sampled_from((0.5, 1.0)),
+    tracked=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_what_a_mask_chooses(shape: list[int], data: st.DataObject, share: float, tracked: bool, seed: int) -> None:
+    order = data.draw(st.permutations(range(len(shape))), label="order")
+    dims = data.draw(st.integers(1, len(shape)), label="dims")
+    longer = data.draw(st.sampled_from((0, 0, 0, 1)), label="longer")
+    numbers = np.random.default_rng(seed)
+    values = numbers.normal(size=shape).astype("f4")
+    holds = numbers.random([shape[each] + longer for each in order[:dims]]) < share
+
+    def read(library: Any) -> Any:
+        base = library.from_numpy(values.copy()).requires_grad_(tracked)
+        try:
+            found = base.permute(order)[library.from_numpy(holds.copy())]
+        except IndexError as error:
+            return str(error)
+        if tracked:
+            (found * found).sum().backward()
+        # Of nothing strides tell nothing.
+        strides = found.stride() if found.numel() else None
+        return found.tolist(), tuple(found.shape), strides, base.grad.tolist() if tracked else None
+
+    assert read(ours) == read(torch)
