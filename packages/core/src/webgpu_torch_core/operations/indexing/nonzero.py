@@ -98,7 +98,11 @@ def first_positions(input: Tensor, size: int) -> tuple[Tensor, Tensor]:
 
 
 def mask_positions(view: Tensor, mask: Tensor, dim: int, apart: bool = True) -> list[Tensor]:
-    """Return where a mask of some dimensions holds: positions in each of these or, not ``apart``, in all of them as one."""
+    """Return where a mask of some dimensions holds: positions in each of these or, not ``apart``, in all of them as one.
+
+    Raises:
+        IndexError: its shape is not that of the dimensions from ``dim`` on.
+    """
     for axis, size in enumerate(mask._layout.shape):
         if view._layout.shape[dim + axis] != size:
             raise IndexError(
