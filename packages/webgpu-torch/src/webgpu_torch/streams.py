@@ -26,6 +26,16 @@ def place_of(device: Device | int | str | None) -> Device:
     return canonical_device(device or kind or "cpu")
 
 
+def _index(place: Device) -> int:
+    """Return a device's number, -1 where there is only one of its type."""
+    return -1 if place.index is None else place.index
+
+
+def _shown(place: Device) -> str:
+    """Return a device as streams and events show it."""
+    return f"device_type={place.type}, device_index={_index(place)}"
+
+
 class Stream:
     """The queue of work of a device: what is recorded first is computed first, whatever streams are made.
 
@@ -41,7 +51,7 @@ class Stream:
     @property
     def device_index(self) -> int:
         """The device's number, -1 where there is only one of its type."""
-        return -1 if self.device.index is None else self.device.index
+        return _index(self.device)
 
     def query(self) -> bool:
         """Return True: all work is done then, which WebGPU tells to who waits for it only."""
@@ -145,5 +155,4 @@ class Event:
         return (end_event._moment - self._moment) * 1e3
 
     def __repr__(self) -> str:
-        index = -1 if self.device.index is None else self.device.index
-        return f"torch.Event device_type={self.device.type}, device_index={index}, event_flag={int(self._timing)}, event_id={self.event_id}"
+        return f"torch.Event {_shown(self.device)}, event_flag={int(self._timing)}, event_id={self.event_id}"

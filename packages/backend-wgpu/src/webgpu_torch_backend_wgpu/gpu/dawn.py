@@ -322,8 +322,10 @@ class DawnGpu(HeaderGpu):
     def submit(self, recording: int) -> None:
         if self.encoder is None:
             super().submit(recording)
-        elif self._can_run(self._objects[recording]) and not self.reports.pending():
-            self.encoder.run(self._objects[recording])
+            return
+        recorded = self._objects[recording]
+        if self._can_run(recorded) and not self.reports.pending():
+            self.encoder.run(recorded)
             self.submits += 1
 
     def _can_run(self, commands: Commands) -> bool:

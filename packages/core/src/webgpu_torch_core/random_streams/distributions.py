@@ -74,11 +74,6 @@ _KERNELS = {
     "log_normal": "log_normal_cpu", "geometric": "geometric_cpu",
 }  # fmt: skip
 
-#: what compilers call integral types
-_COMPILED_NAMES = {
-    "bool": "bool", "uint8": "unsigned char", "int8": "signed char", "int16": "short int", "int32": "int", "int64": "long int",
-    "uint16": "short unsigned int", "uint32": "unsigned int", "uint64": "long unsigned int",
-}  # fmt: skip
 #: distributions whose types PyTorch looks at itself
 _LOOKED_AT = ("exponential", "cauchy")
 #: distributions of which PyTorch draws no complex numbers, no truth values, and no unsigned numbers of more than eight bits
@@ -93,12 +88,9 @@ def require_distribution(kind: str, element: dtype, first: float, second: float 
         RuntimeError: the parameters, or the element type.
     """
     if kind in _LOOKED_AT and not element.is_floating_point:
-        said = element.title
-        if kind == "cauchy":
-            said = _COMPILED_NAMES.get(element.name) or C_NAMES[element.name]
         raise RuntimeError(
             f"{kind.capitalize()} distribution is a continuous probability distribution. dtype must be a floating point but you "
-            f"specified {said}"
+            f"specified {element.word if kind == 'cauchy' else element.title}"
         )
     integral = not (element.is_floating_point or element.is_complex)
     if (

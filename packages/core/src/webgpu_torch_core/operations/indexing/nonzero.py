@@ -97,8 +97,8 @@ def first_positions(input: Tensor, size: int) -> tuple[Tensor, Tensor]:
     return (cat([places, places.new_zeros((size - count,))]) if size > count else places), total
 
 
-def mask_positions(view: Tensor, mask: Tensor, dim: int, apart: bool = True) -> list[Tensor]:
-    """Return where a mask of some dimensions holds: positions in each of these or, not ``apart``, in all of them as one.
+def mask_positions(view: Tensor, mask: Tensor, dim: int) -> Tensor:
+    """Return where a mask of some dimensions holds: positions in all of these as one.
 
     Raises:
         IndexError: its shape is not that of the dimensions from ``dim`` on.
@@ -109,8 +109,7 @@ def mask_positions(view: Tensor, mask: Tensor, dim: int, apart: bool = True) -> 
                 f"The shape of the mask {list(mask.shape)} at index {axis} does not match the shape of the indexed tensor "
                 f"{list(view.shape)} at index {dim + axis}"
             )
-    positions = nonzero_positions(mask.to(view.device))
-    return coordinates(positions, mask._layout.shape) if apart else [positions]
+    return nonzero_positions(mask.to(view.device))
 
 
 def chooses(input: Tensor, mask: Tensor) -> bool:

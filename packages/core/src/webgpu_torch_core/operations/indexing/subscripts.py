@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ...dispatch.direct import PLAIN
 from ...dispatch.registry import operation
@@ -37,7 +37,7 @@ from ..movement.views import make_view, permute, select_dimension, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions, write_slices
 from .index_checks import Report, bound, check_positions, in_range, means_tuple, positions_inside, require_inside
-from .nonzero import chooses, chosen_elements, mask_positions, masked_scatter
+from .nonzero import chooses, chosen_elements, coordinates, mask_positions, masked_scatter
 from .scatter_reductions import scatter_reduce
 from .scattering import put_repeated
 
@@ -80,7 +80,7 @@ def _expand_subscript(input: Tensor, subscript: Any) -> _Entries:
                 each = each.to(int64)
         entries.append(each)
     consumed = sum(
-        each.ndim if isinstance(each, Tensor) and each.dtype in (bool_, uint8) else 1
+        each.ndim if _is_mask(each) else 1
         for each in entries
         if each is not None and each is not Ellipsis and not isinstance(each, bool)
     )
@@ -106,6 +106,10 @@ def _expand_subscript(input: Tensor, subscript: Any) -> _Entries:
     return found
 
 
+def _is_mask(entry: object) -> TypeGuard[Tensor]:
+    return isinstance(entry, Tensor) and entry.dtype in (bool_, uint8)
+
+
 def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) -> tuple[Tensor, _Indices]:
     """Apply ints, slices and None as views; return the view and, per dimension left, its index tensor or None.
 
@@ -121,7 +125,7 @@ def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) 
             view = view.unsqueeze(dim)
             indices.append(None)
             dim += 1
-        elif isinstance(each, bool) or (isinstance(each, Tensor) and not each.ndim and each.dtype in (bool_, uint8)):
+        elif isinstance(each, bool) or (_is_mask(each) and not each.ndim):
             view = view.unsqueeze(dim)
             indices.found.add(dim)
             indices.append(view.new_tensor([0] if each else [], dtype=int64))
@@ -131,7 +135,7 @@ def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) 
             indices.append(None)
             dim += 1
         elif isinstance(each, Tensor):
-            if each.dtype in (bool_, uint8):
+            if _is_mask(each):
                 if each.dtype is uint8:
                     warn(_BYTES)
                 masks.append((dim, each))
@@ -157,7 +161,7 @@ def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) 
         check_leaf(view, tracked)
     for place, mask in masks:
         shown = slice(place, place + mask.ndim)
-        indices[shown] = mask_positions(view, mask, place)
+        indices[shown] = coordinates(mask_positions(view, mask, place), mask._layout.shape)
         indices.found.update(range(view.ndim)[shown])
     return view, indices
 
@@ -244,10 +248,6 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
     return _getitem_by_any(self, subscript)
 
 
-def _is_mask(entry: object) -> bool:
-    return isinstance(entry, Tensor) and entry.dtype in (bool_, uint8)
-
-
 def _lists_positions(subscript: object) -> bool:
     """Return whether a subscript is a tensor of positions: what it reads depends on nothing that must be read before."""
     return isinstance(subscript, Tensor) and subscript.ndim > 0 and subscript.dtype in (int64, int32)
@@ -267,7 +267,7 @@ def _getitem_by_any(self: Tensor, subscript: object) -> Tensor:
             # Positions need not be taken apart into dimensions, nor known where of everything no gradient asks for them.
             if dims == self.ndim and chooses(self, mask):
                 return chosen_elements(self, mask)
-            positions = mask_positions(self, mask, 0, apart=False)[0]
+            positions = mask_positions(self, mask, 0)
             shape = self._layout.shape
             flat = self.reshape((number_of_elements(shape[:dims]), *shape[dims:]))
             return take_positions(flat, 0, positions, "IndexBackward0", _chosen_strides(self, [positions] * dims, 0))
@@ -301,7 +301,7 @@ def _chosen_strides(view: Tensor, chosen: list[Tensor], first: int) -> tuple[int
 
 
 def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
-    if isinstance(subscript, Tensor) and not subscript.ndim and subscript.dtype in (bool_, uint8):
+    if _is_mask(subscript) and not subscript.ndim:
         subscript = bool(subscript)
     if subscript is False:
         return
