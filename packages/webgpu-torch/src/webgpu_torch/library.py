@@ -54,7 +54,7 @@ class CustomOpDef:
         )
         self._fake: Callable[..., object] | None = None
         self._under_autocast: dict[str, Callable[..., object]] = {}
-        #: what takes the place of _recording gradients, and what records them
+        #: what takes the place of recording gradients, and what records them
         self._under_autograd: Callable[..., object] | None = None
         self._gradient: type[Function] | None = None
         self._schemas = tuple(schemas)
@@ -87,17 +87,15 @@ class CustomOpDef:
 
     def _computed(self, *args: Any, **kwargs: Any) -> Any:
         kind = _device_type((*args, *kwargs.values()))
-        if kind != "meta" or "META" in self._kernels:
-            result = self._kernel(kind)(*args, **kwargs)
-        elif self._fake is not None:
-            return self._fake(*args, **kwargs)
-        elif self._apart:
-            raise RuntimeError(
-                f"There was no fake impl registered for {self!r}. This is necessary for torch.compile/export/fx tracing to work. "
-                f"Please use `{getattr(self._init_fn, '__name__', self.__name__)}.register_fake` to add an fake impl."
-            )
-        else:
-            result = self._kernel(kind)(*args, **kwargs)
+        if kind == "meta" and "META" not in self._kernels:
+            if self._fake is not None:
+                return self._fake(*args, **kwargs)
+            if self._apart:
+                raise RuntimeError(
+                    f"There was no fake impl registered for {self!r}. This is necessary for torch.compile/export/fx tracing to work. "
+                    f"Please use `{getattr(self._init_fn, '__name__', self.__name__)}.register_fake` to add an fake impl."
+                )
+        result = self._kernel(kind)(*args, **kwargs)
         if self._apart:
             _check_memory(self.__name__, (args, kwargs), result)
         return result
