@@ -61,3 +61,22 @@ def test_pytorch_reads_objects(run_code: Callable[..., str], tmp_path: Path) -> 
     ours = eval(run_code(WRITE, tmp_path / "objects.pt"))
     theirs = eval(run_code(READ, tmp_path / "objects.pt"))
     assert ours[0] == pytest.approx(theirs[0], rel=1e-6)
+
+
+def test_element_types_are_found_under_either_name(run_code: Callable[..., str], tmp_path: Path) -> None:
+    """Under the name of PyTorch, types are pickled by its names, and a plan kept there is none for who has its own PyTorch."""
+    program = """
+import pickle, sys
+{start}
+for kind in torch.float32, torch.bool, torch.uint16, torch.complex64:
+    assert pickle.loads(pickle.dumps(kind)) is kind
+x = torch.arange(40.0).reshape(5, 8)
+for number in range(70):
+    x = (x.softmax(1) > 0.125).sum(0) + x.mean(1, keepdim=True) * number
+print(x.sum().item())
+"""
+    cache = {"WEBGPU_TORCH_CACHE": str(tmp_path)}
+    installed = run_code(program.format(start="import webgpu_torch.as_torch; import torch"), **cache)
+    beside = run_code(program.format(start="import torch as pytorch; import webgpu_torch as torch"), **cache)
+    assert installed == beside
+    assert list(tmp_path.glob("cpu/*.plan"))

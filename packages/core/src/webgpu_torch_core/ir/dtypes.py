@@ -51,8 +51,8 @@ class dtype:
         return f"torch.{self.name}"
 
     def __reduce__(self) -> str:
-        # The name of the global below; bool's own is Python's.
-        return "bool_" if self.name == "bool" else self.name
+        # The name of the global below, where bool's own is Python's; or, as the class may say, of the one that ``torch`` has.
+        return "bool_" if self.name == "bool" and dtype.__module__ == __name__ else self.name
 
     @property
     def title(self) -> str:

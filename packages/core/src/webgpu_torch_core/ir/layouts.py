@@ -164,8 +164,8 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
     rank = max((len(shape) for shape in shapes), default=0)
     result = [1] * rank
     for shape in shapes:
-        start = rank - len(shape)
-        for index, size in enumerate(shape, start):
+        # From the last dimension on: which of several mismatches is told is PyTorch's choice.
+        for index, size in zip(range(rank - 1, -1, -1), reversed(shape), strict=False):
             if size == 1 or size == result[index]:
                 continue
             if result[index] != 1:

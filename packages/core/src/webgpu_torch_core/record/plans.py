@@ -87,7 +87,9 @@ def _name(
     if version is None:
         return None
     facts = (device.maximum_bindings, device.binding_bytes, device.kernel_length, device.places, device.plan_facts)
-    lines = [version, f"{kind.__module__}.{kind.__qualname__} {facts} {wanted} {donatable} {reach}"]
+    # Files name element types where their class says that they are, which under another module's name is there.
+    home = ir.dtypes.dtype.__module__
+    lines = [version, f"{home} {kind.__module__}.{kind.__qualname__} {facts} {wanted} {donatable} {reach}"]
     lines += [f"{digest(kernel)} {operands} {first} {len(given)}" for kernel, operands, first, given in entries]
     return f"{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}.plan"
 

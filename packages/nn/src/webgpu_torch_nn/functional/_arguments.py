@@ -33,6 +33,9 @@ def per_rank(make: Callable[[int], Function]) -> tuple[Function, Function, Funct
     return named(1), named(2), named(3)
 
 
+_COUNTS = {2: "two", 3: "three"}
+
+
 def spread(value: Sizes, count: int, function: str, name: str) -> tuple[int, ...]:
     """Return one size per dimension, given one for all or one for each.
 
@@ -45,7 +48,18 @@ def spread(value: Sizes, count: int, function: str, name: str) -> tuple[int, ...
     if len(sizes) == 1:
         return sizes * count
     if len(sizes) != count:
-        raise RuntimeError(f"{function}: {name} must either be a single int, or a tuple of {count} ints")
+        if count == 1:
+            told = (
+                f"{function}() argument '{name}' should contain one int (got {len(sizes)})"
+                if function == "avg_pool1d"
+                else f"{function}() {name} must be an int, list of ints or tuple of ints of size 1 but got size {len(sizes)}"
+            )
+            raise RuntimeError(told)
+        # As PyTorch words it for each of them.
+        how = "must be" if function == "avg_pool3d" and name != "stride" else "must either be"
+        how = "must be either" if name == "dilation" else how
+        omitted = "omitted, " if name == "stride" else ""
+        raise RuntimeError(f"{function}: {name} {how} {omitted}a single int, or a tuple of {_COUNTS[count]} ints")
     return sizes
 
 
@@ -60,9 +74,27 @@ def batched(input: Tensor, spatial: int, function: str) -> tuple[Tensor, bool]:
     if input.ndim != spatial + 2:
         ranks = f"{spatial + 1}D or {spatial + 2}D (batch mode) tensor"
         if function in ("avg_pool3d", "max_pool2d", "max_pool3d"):
-            raise RuntimeError(f"{function}: non-empty {ranks} expected for input, but got: {list(input.shape)}")
-        optional = " with optional 0 dim batch size" if function == "max_pool1d" else ""
-        raise RuntimeError(f"{function}: Expected {ranks}{optional} for input, but got: {list(input.shape)}")
+            raise RuntimeError(f"non-empty {ranks} expected for input")
+        if function == "max_pool1d":
+            raise RuntimeError(
+                f"{function}: Expected {ranks} with optional 0 dim batch size for input, but got:{list(input.shape)}"
+            )
+        if function in ("avg_pool1d", "adaptive_avg_pool1d", "adaptive_max_pool1d"):
+            raise RuntimeError(
+                f"Expected 2 to 3 dimensions, but got {input.ndim}-dimensional tensor for argument #1 'self' "
+                f"(while checking arguments for {function})"
+            )
+        if function == "avg_pool2d":
+            input.size(-3)
+            raise RuntimeError(
+                f"Expected {ranks} with optional 0 dim batch size for input, but got:{list(input.shape)}"
+            )
+        if function.startswith("adaptive_"):
+            colon = ":" if "max" in function else ""
+            raise RuntimeError(
+                f"{function}(): Expected {spatial + 1}D or {spatial + 2}D tensor, but got{colon} {list(input.shape)}"
+            )
+        raise RuntimeError(f"{function}: Expected {ranks} for input, but got: {list(input.shape)}")
     return input, False
 
 

@@ -45,19 +45,24 @@ def _output(input: Tensor, output_size: OutputSize, spatial: int, function: str)
                 f"{function}(): argument 'output_size' (position 2) must be tuple of ints, but found element of type "
                 f"{type(each).__name__} at pos {position}"
             )
-    sizes = sizes * spatial if len(sizes) == 1 else sizes
     if len(sizes) != spatial:
         if spatial == 1:
             raise RuntimeError(f"{function}() argument 'output_size' should contain one int (got {len(sizes)})")
-        wanted = "internal error: output_size.size()" if "max" in function else "output_size"
-        raise RuntimeError(f"{function}(): {wanted} must be {spatial}")
+        wanted = "(): internal error: output_size.size()" if "max" in function else ": output_size"
+        raise RuntimeError(f"{function}{wanted} must be {spatial}")
     found = tuple(size if wanted is None else int(wanted) for wanted, size in zip(sizes, input.shape[2:], strict=True))
-    if min(found) < 0 and "max" in function:
-        raise RuntimeError(
-            f"Trying to create tensor with negative dimension {min(found)}: {[*input.shape[:2], *found]}"
-        )
     if min(found) < 0:
-        raise RuntimeError(f"{function}: elements of output_size must be greater than or equal to 0, but got {found}")
+        # PyTorch's pools of one dimension are those of two, the first of which is 1.
+        told = (1,) * (2 - spatial) + found
+        if "max" in function:
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {min(found)}: {[*input.shape[:2], *told]}"
+            )
+        name = "adaptive_avg_pool2d" if spatial == 1 else function
+        last = f",{told[2]}" if spatial == 3 else ""
+        raise RuntimeError(
+            f"{name}: elements of output_size must be greater than or equal to 0 but received {{{told[0]}, {told[1]}{last}}}"
+        )
     return found
 
 

@@ -234,6 +234,21 @@ def _title(args: Positional, kwargs: Named) -> str:
     return f"Upsample{kind}{count}D{'Aa' if antialias else ''}Backward0"
 
 
+def _check_sizes(input: Tensor, sizes: Sequence[int]) -> None:
+    """Raise PyTorch's errors for images without elements."""
+    if 0 in input.shape[2:] or min(sizes) <= 0:
+        one, other = (
+            ", ".join(f"{axis}: {size}" for axis, size in zip("DHW"[-len(sizes) :], each, strict=True))
+            for each in (input.shape[2:], sizes)
+        )
+        joined = " and output" if len(sizes) == 1 else " output"
+        raise RuntimeError(f"Input and output sizes should be greater than 0, but got input ({one}){joined} ({other})")
+    if input.shape[1] == 0:
+        raise RuntimeError(
+            f"Non-empty {input.ndim}D data tensor expected but got a tensor with sizes {list(input.shape)}"
+        )
+
+
 @titled(_title)
 def interpolate(
     input: Tensor, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None,
@@ -251,10 +266,7 @@ def interpolate(
     """
     _check_mode(input, mode, align_corners, antialias)
     sizes, factors = _target(input, size, scale_factor, recompute_scale_factor)
-    if 0 in input.shape[1:] or min(sizes) <= 0:
-        raise RuntimeError(
-            f"Input and output sizes should be greater than 0, but got input {list(input.shape)} output {list(sizes)}"
-        )
+    _check_sizes(input, sizes)
     if mode == "area":
         return _AREA[input.ndim](input, sizes)
     _require_kind(input, mode)

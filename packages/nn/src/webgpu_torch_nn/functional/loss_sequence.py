@@ -166,6 +166,28 @@ class _Alignment(Function):
         return torch.where(counted.unsqueeze(2), result, zero), None, None, None, None, None
 
 
+def _check_targets(targets: Tensor, lengths: Tensor | Sequence[int], count: int) -> None:
+    """Raise PyTorch's errors for targets whose sizes do not fit their number, or the lengths where those are known."""
+    where = "for argument #2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
+    known = lengths if not isinstance(lengths, Tensor) else None
+    if targets.ndim not in (1, 2):
+        raise RuntimeError(f"Expected 1 to 2 dimensions, but got {targets.ndim}-dimensional tensor {where}")
+    if targets.ndim == 2 and targets.shape[0] != count:
+        raise RuntimeError(
+            f"Expected tensor to have size {count} at dimension 0, but got size {targets.shape[0]} {where}"
+        )
+    if known is None:
+        return
+    if targets.ndim == 2 and targets.shape[1] < max(known, default=0):
+        raise RuntimeError(
+            f"Expected tensor to have size at least {max(known)} at dimension 1, but got size {targets.shape[1]} {where}"
+        )
+    if targets.ndim == 1 and targets.shape[0] != sum(known):
+        raise RuntimeError(
+            f"Expected tensor to have size {sum(known)} at dimension 0, but got size {targets.shape[0]} {where}"
+        )
+
+
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[int], target_lengths: Tensor | Sequence[int],
     blank: int = 0, reduction: str = "mean", zero_infinity: bool = False,
@@ -189,6 +211,7 @@ def ctc_loss(
     count = log_probs.shape[1]
     frames = _lengths(input_lengths, log_probs, count, "input_lengths", log_probs.shape[0])
     sizes = _lengths(target_lengths, log_probs, count, "target_lengths")
+    _check_targets(targets, target_lengths, count)
     labels = _padded_targets(targets.to(torch.int64), sizes, target_lengths, count)
     inside = torch.arange(labels.shape[1], device=labels.device) < sizes.unsqueeze(1)
     labels = torch.where(inside, labels, torch.full_like(labels, blank))

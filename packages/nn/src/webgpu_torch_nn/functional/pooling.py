@@ -42,13 +42,18 @@ _EMPTY = {
 }
 
 
-def _check_line(taps: tuple[int, ...], stride: Sizes | None, dilation: Sizes) -> None:
+def _check_line(taps: tuple[int, ...], stride: Sizes | None, padding: Sizes, dilation: Sizes) -> None:
     """Raise the errors of max_pool1d, which PyTorch words differently."""
     named = (("kernel_size", taps), ("stride", taps if stride is None else stride), ("dilation", dilation))
     for name, given in named:
         value = given if isinstance(given, int) else next(iter(given), 1)
         if value <= 0:
             raise RuntimeError(f"max_pool1d() {name} must be greater than zero, but got {value}")
+    pad = padding if isinstance(padding, int) else next(iter(padding), 0)
+    if pad > taps[0] // 2:
+        raise RuntimeError(
+            f"max_pool1d() padding should be at most half of kernel size, but got padding={pad} and kernel_size={taps[0]}"
+        )
 
 
 def _pooling_window(
@@ -62,17 +67,22 @@ def _pooling_window(
     """
     taps = spread(kernel_size, spatial, function, "kernel_size")
     if function == "max_pool1d":
-        _check_line(taps, stride, dilation)
+        _check_line(taps, stride, padding, dilation)
     given = stride if stride is not None and stride != () and stride != [] else taps
     steps = spread(given, spatial, function, "stride")
     pads = spread(padding, spatial, function, "padding")
     spreads = spread(dilation, spatial, function, "dilation")
+    if 0 in steps:
+        raise RuntimeError("stride should not be zero")
     if min(taps) <= 0:
-        raise RuntimeError(f"kernel size should be greater than zero, but got kernel_size={list(taps)}")
+        sizes = (1,) * (2 - spatial) + taps
+        told = " ".join(f"k{axis}: {size}" for axis, size in zip("THW"[-len(sizes) :], sizes, strict=True))
+        raise RuntimeError(f"kernel size should be greater than zero, but got {told}")
     if min(steps) <= 0:
-        raise RuntimeError("stride should not be zero" if 0 in steps else f"stride should be positive, got {steps}")
+        raise RuntimeError(f"stride should be positive, got {steps}")
     if min(spreads) <= 0:
-        raise RuntimeError(f"dilation should be greater than zero, but got dilation={list(spreads)}")
+        told = " ".join(f"dilation{axis}: {gap}" for axis, gap in zip("THW"[-spatial:], spreads, strict=True))
+        raise RuntimeError(f"dilation should be greater than zero, but got {told}")
     for pad, size, gap in zip(pads, taps, spreads, strict=True):
         if pad < 0:
             raise RuntimeError(f"pad must be non-negative, but got pad: {pad}")

@@ -215,12 +215,12 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
     if spatial not in (2, 3):
         raise NotImplementedError(
             "affine_grid only supports 4D and 5D sizes, for 2D and 3D affine transforms, respectively. "
-            f"Got size {tuple(size)}"
+            f"Got size {size}."
         )
     if theta.ndim != 3 or tuple(theta.shape[1:]) != (spatial, spatial + 1):
         raise ValueError(
-            f"Expected a batch of {spatial}D affine matrices of shape Nx{spatial}x{spatial + 1} for size {tuple(size)}. Got "
-            f"{tuple(theta.shape)}."
+            f"Expected a batch of {spatial}D affine matrices of shape Nx{spatial}x{spatial + 1} for size {size}. Got "
+            f"{theta.shape}."
         )
     if min(size) <= 0:
         raise ValueError(f"Expected non-zero, positive output size. Got {tuple(size)}")

@@ -72,7 +72,7 @@ class _ConvTransposeNd(_ConvNd):
         if any(not low <= size <= high for low, size, high in zip(least, wanted, most, strict=True)):
             raise ValueError(
                 f"requested an output size of {wanted}, but valid sizes range from {least} to {most} "
-                f"(for an input of {tuple(sizes)})"
+                f"(for an input of {sizes})"
             )
         return tuple(size - low for size, low in zip(wanted, least, strict=True))
 

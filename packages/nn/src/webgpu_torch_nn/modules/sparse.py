@@ -37,10 +37,7 @@ class _Table(Module):
             self.reset_parameters()
         else:
             if tuple(weight.shape) != sizes:
-                raise AssertionError(
-                    "Shape of weight does not match num_embeddings and embedding_dim: got "
-                    f"{list(weight.shape)}, expected {list(sizes)}"
-                )
+                raise AssertionError("Shape of weight does not match num_embeddings and embedding_dim")
             self.weight = Parameter(weight, requires_grad=not freeze)
 
     def reset_parameters(self) -> None:
@@ -116,9 +113,7 @@ class Embedding(_Table):
     ) -> Embedding:
         """Make an Embedding of a given table [num_embeddings, embedding_dim], frozen unless told otherwise."""
         if embeddings.dim() != 2:
-            raise AssertionError(
-                f"Embeddings parameter is expected to be 2-dimensional, got {embeddings.dim()} dimensions"
-            )
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
         return cls(
             num_embeddings=rows,
@@ -204,9 +199,7 @@ class EmbeddingBag(_Table):
     ) -> EmbeddingBag:
         """Make an EmbeddingBag of a given table [num_embeddings, embedding_dim], frozen unless told otherwise."""
         if embeddings.dim() != 2:
-            raise AssertionError(
-                f"Embeddings parameter is expected to be 2-dimensional, got {embeddings.dim()} dimensions"
-            )
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
         rows, columns = embeddings.shape
         result = cls(
             rows, columns, max_norm, norm_type, scale_grad_by_freq, mode, sparse, embeddings, include_last_offset,

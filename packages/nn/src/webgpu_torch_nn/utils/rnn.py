@@ -237,11 +237,17 @@ def pad_sequence(
         raise RuntimeError("received an empty list of sequences")
     if padding_side not in ("left", "right"):
         raise RuntimeError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
-    longest = max(each.shape[0] for each in sequences)
-    kind = sequences[0].dtype
+    for number, each in enumerate(sequences):
+        if not isinstance(each, Tensor):
+            raise TypeError(f"expected Tensor as element {number} in argument 0, but got {type(each).__name__}")
+    longest = max(each.size(0) for each in sequences)
+    kind, rest = sequences[0].dtype, sequences[0].shape[1:]
     padded = []
     for each in sequences:
-        missing = longest - each.shape[0]
+        missing, place = longest - each.shape[0], (each.shape[0], *rest)
+        if each.shape != place:
+            # Written into its place as PyTorch does it: sizes of 1 repeat.
+            each = each.new_empty(place).copy_(each)
         amounts = [0, 0] * (each.ndim - 1) + ([missing, 0] if padding_side == "left" else [0, missing])
         padded.append(pad(each.to(kind), amounts, value=padding_value))
     return torch.stack(padded, 0 if batch_first else 1)

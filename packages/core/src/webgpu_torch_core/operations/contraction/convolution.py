@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...dispatch.argument_types import is_whole
 from ...dispatch.registry import operation
 from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
@@ -18,8 +16,9 @@ from ...notices import warn_once
 from ...record.devices import on_host
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, needs_gradient, ordered_as, record, type_title, with_ordered_gradient
+from ..common import attach, kernel_cache, needs_gradient, ordered_as, record, with_ordered_gradient
 from ..movement.joining import clamped, element_index, flip, place_inside
+from .convolution_checks import check_operands, per_dimension, require_rank
 from .convolution_remainders import transposed_kernel, weight_by_remainder_kernel
 from .matrix_products import _accumulator, _wide_type
 
@@ -308,78 +307,12 @@ def _weight_gradient(source: Tensor, grad: Tensor, shape: tuple[int, ...], windo
     )  # fmt: skip
 
 
-def per_dimension(value: Any, count: int, name: str) -> tuple[int, ...]:
-    """Return one number per spatial dimension, given one for all or one for each."""
-    sizes = tuple(operator.index(each) for each in ((value,) * count if is_whole(value, False) else value))
-    sizes = sizes * count if len(sizes) == 1 else sizes
-    if len(sizes) != count:
-        raise RuntimeError(
-            f"expected {name} to be a single integer value or a list of {count} values to match the convolution dimensions, but got {name}={list(sizes)}"
-        )
-    return sizes
-
-
 def _same_padding(taps: tuple[int, ...], dilation: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
     pairs = []
     for size, spread in zip(taps, dilation, strict=True):
         total = spread * (size - 1)
         pairs.append((total // 2, total - total // 2))
     return tuple(pairs)
-
-
-def _check_operands(
-    input: Tensor, weight: Tensor, bias: Any, numbers: tuple[tuple[int, ...], ...], groups: int, spatial: int
-) -> None:
-    """Raise PyTorch's errors for numbers and shapes of a convolution of [n, c, sizes…] that do not fit."""
-    stride, padding, dilation = numbers
-    if weight.ndim < 3:
-        raise RuntimeError("weight should have at least three dimensions")
-    if groups <= 0:
-        raise RuntimeError("non-positive groups is not supported")
-    if min(stride) <= 0:
-        raise RuntimeError("non-positive stride is not supported")
-    if min(padding) < 0:
-        raise RuntimeError("negative padding is not supported")
-    if min(dilation) <= 0:
-        raise RuntimeError("dilation should be greater than zero")
-    if input.ndim != weight.ndim:
-        raise RuntimeError(
-            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight {list(weight.shape)}, but got "
-            f"{input.ndim}-dimensional input of size {list(input.shape)} instead"
-        )
-    given = f"Given groups={groups}, "
-    if weight.shape[0] < groups:
-        raise RuntimeError(
-            f"{given}expected weight to be at least {groups} at dimension 0, but got weight of size {list(weight.shape)} instead"
-        )
-    if weight.shape[0] % groups:
-        raise RuntimeError(
-            f"{given}expected weight to be divisible by {groups} at dimension 0, but got weight of size "
-            f"{list(weight.shape)} instead"
-        )
-    if input.shape[1] != weight.shape[1] * groups:
-        raise RuntimeError(
-            f"{given}weight of size {list(weight.shape)}, expected input{list(input.shape)} to have "
-            f"{weight.shape[1] * groups} channels, but got {input.shape[1]} channels instead"
-        )
-    if bias is not None and tuple(bias.shape) != (weight.shape[0],):
-        raise RuntimeError(
-            f"Given weight of size {list(weight.shape)}, expected bias to be 1-dimensional with {weight.shape[0]} elements, "
-            f"but got bias of size {list(bias.shape)} instead"
-        )
-    require_kinds(input, weight, bias)
-
-
-def require_kinds(input: Tensor, weight: Tensor, bias: Tensor | None) -> None:
-    """Refuse a convolution of different element types.
-
-    Raises:
-        RuntimeError: weight or bias are of another type than the input.
-    """
-    if bias is not None and bias.dtype is not input.dtype:
-        raise RuntimeError(f"Input type ({input.dtype.word}) and bias type ({bias.dtype.word}) should be the same")
-    if weight.dtype is not input.dtype:
-        raise RuntimeError(f"expected scalar type {type_title(input)} but found {type_title(weight)}")
 
 
 def _convolution(
@@ -393,8 +326,9 @@ def _convolution(
             f"Expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input to {name}, but got input of size: {list(input.shape)}"
         )
     steps, spreads = per_dimension(stride, spatial, "stride"), per_dimension(dilation, spatial, "dilation")
+    require_rank(weight, steps)
     plain = (0,) * spatial if isinstance(padding, str) else per_dimension(padding, spatial, "padding")
-    _check_operands(input, weight, bias, (steps, plain, spreads), groups, spatial)
+    check_operands(input, weight, bias, (steps, plain, spreads), groups, spatial)
     if padding == "same" and max(steps) != 1:
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     if isinstance(padding, str) and padding not in ("same", "valid"):

@@ -461,7 +461,12 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     return finish_out(result, out, exact=True)
 
 
-Tensor.__matmul__ = lambda self, other: self.matmul(other)  # type: ignore[attr-defined]
+def _operator(self: Tensor, other: object) -> object:
+    # What is no tensor may know the product itself, as NumPy does for its arrays.
+    return self.matmul(other) if isinstance(other, Tensor) else NotImplemented
+
+
+Tensor.__matmul__ = _operator  # type: ignore[attr-defined]
 
 
 def _reflected(self: Tensor, other: object) -> object:

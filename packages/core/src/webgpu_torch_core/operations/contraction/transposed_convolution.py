@@ -8,7 +8,8 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...tensors.tensor import Tensor
 from ..common import image_order, with_gradient_in, with_ordered_gradient
-from .convolution import Window, finished, input_gradient, per_dimension, require_kinds
+from .convolution import Window, finished, input_gradient
+from .convolution_checks import per_dimension, require_kinds, require_rank, require_same_rank, require_taps
 
 
 def _transposed_window(
@@ -52,11 +53,13 @@ def _transposed(
     name = f"conv_transpose{spatial}d"
     if input.ndim == spatial + 1:
         return _transposed(input.unsqueeze(0), weight, bias, numbers, groups, spatial).squeeze(0)
-    if input.ndim != spatial + 2 or weight.ndim != spatial + 2:
+    require_rank(weight, per_dimension(numbers[0], spatial, "stride"))
+    if input.ndim != spatial + 2:
         raise RuntimeError(
             f"Expected {spatial + 1}D (unbatched) or {spatial + 2}D (batched) input to {name}, but got input of size: "
             f"{list(input.shape)}"
         )
+    require_same_rank(input, weight)
     if input.shape[1] != weight.shape[0]:
         raise RuntimeError(
             f"Given transposed=1, weight of size {list(weight.shape)}, expected input{list(input.shape)} to have "
@@ -70,6 +73,7 @@ def _transposed(
     # The weight is looked at first here, as in PyTorch.
     require_kinds(input, weight, None)
     require_kinds(input, weight, bias)
+    require_taps(weight, per_dimension(numbers[3], spatial, "dilation"), transposed=True)
     window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
     shape = (input.shape[0], weight.shape[1] * groups, *sizes)
     one, other = with_ordered_gradient(input, input, weight), with_gradient_in(weight, image_order(input, weight))

@@ -25,7 +25,7 @@ from ...ir.dtypes import (
     uint8,
 )
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, real_layout
+from ...ir.layouts import Layout, broadcast_shapes, real_layout
 from ...notices import warn_once
 from ...record.devices import canonical_device, device, host_device
 from ...tensors.memory_formats import (
@@ -312,8 +312,12 @@ def copy_(self: Tensor, other: Tensor, non_blocking: bool = False) -> Tensor:
         source = self.new_tensor(other, dtype=wide.to_complex() if isinstance(other, complex) else None)
     if source.device != self.device:
         source = to(source, device=self.device)
-    if source._layout.shape != self._layout.shape:
-        source = source.expand(self._layout.shape)
+    shape = self._layout.shape
+    if source._layout.shape != shape:
+        common = broadcast_shapes(shape, source._layout.shape)
+        if common != shape:
+            raise RuntimeError(f"output with shape {list(shape)} doesn't match the broadcast shape {list(common)}")
+        source = source.expand(shape)
     _warn_discarded(source.dtype, self.dtype)
     return assign(self, source)
 

@@ -10,6 +10,7 @@ from ...dispatch.registry import operation
 from ...dispatch.type_rules import involves_complex
 from ...ir.dtypes import bool_, complex128, float32, float64, uint8
 from ...ir.host_bytes import check_number, real_number, stored
+from ...ir.layouts import broadcast_shapes
 from ...notices import warn_once
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
@@ -318,6 +319,9 @@ def _where(condition: Tensor, input: Any, other: Any) -> Tensor:
     other = other if isinstance(other, Tensor) else filled(other)
     input = input if input.dtype is kind else input.to(kind)
     other = other if other.dtype is kind else other.to(kind)
+    if not condition._layout.shape == input._layout.shape == other._layout.shape:
+        # In the order in which PyTorch compares them.
+        broadcast_shapes(condition._layout.shape, input._layout.shape, other._layout.shape)
     return e.select_(input, other, condition)
 
 

@@ -144,8 +144,10 @@ def set_(self: Tensor, source: Any = None, storage_offset: int = 0, size: Any = 
         stride: strides of the view, row-major if None.
 
     Raises:
-        RuntimeError: a source of another element type or device, or a view that reaches past the storage.
+        RuntimeError: a source of another element type or device, a view that reaches past the storage, or a leaf that requires
+            a gradient.
     """
+    check_leaf(self)
     if source is None:
         source = self.new_empty(0)
     elif isinstance(source, UntypedStorage):

@@ -57,6 +57,11 @@ def _attention(
     enable_gqa: bool,
     dropout_p: float = 0.0,
 ) -> Tensor:
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise RuntimeError(
+            f"Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: {query.ndim} "
+            f"key.dim: {key.ndim} and value.dim: {value.ndim} instead."
+        )
     if not query.dtype is key.dtype is value.dtype:
         raise RuntimeError(
             f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype.word} "
@@ -70,7 +75,7 @@ def _attention(
         if attn_mask.dtype.category and attn_mask.dtype not in (float32, query.dtype):
             raise RuntimeError(
                 f"Expected attn_mask dtype to be bool or float or to match query dtype, but got attn_mask.dtype: "
-                f"{attn_mask.dtype.word} and query.dtype: {query.dtype.word} instead."
+                f"{attn_mask.dtype.word} and  query.dtype: {query.dtype.word} instead."
             )
     factor = 1.0 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
     shapes = shapes_of(query, key, value, attn_mask, enable_gqa)

@@ -69,12 +69,8 @@ def _pad_by_number(input: Tensor, amounts: Sequence[int], value: Tensor | comple
         dim = input.ndim - 1 - pair
         before[dim] = amounts[2 * pair]
         shape[dim] += amounts[2 * pair] + amounts[2 * pair + 1]
-        if min(amounts[2 * pair], amounts[2 * pair + 1], 0) + input.shape[dim] < 0 <= shape[dim]:
+        if input.shape[dim] + sum(min(amount, 0) for amount in amounts[2 * pair : 2 * pair + 2]) < 0:
             raise RuntimeError("narrow(): length must be non-negative.")
-        if shape[dim] < 0:
-            raise RuntimeError(
-                f"The input size {input.shape[dim]}, plus negative padding, resulted in a negative output size {shape[dim]}"
-            )
     if max(amounts) <= 0:
         return padded(input, tuple(before), tuple(shape))
     return ordered_as(place_inside(input, tuple(before), tuple(shape), value, ordered=True), input)

@@ -145,6 +145,34 @@ def gelu(input: Tensor, approximate: str = "none", *, out: Tensor | None = None)
     raise RuntimeError("approximate argument must be either none or tanh.")
 
 
+def _normalized_shape(
+    input: Tensor, normalized_shape: Sequence[int], parameters: dict[str, Tensor | None], comma: str
+) -> tuple[int, ...]:
+    """Return the shape of what is normalized as a tuple; ``comma`` is what PyTorch's error has after the star.
+
+    Raises:
+        RuntimeError: it has no dimensions, is not that of the parameters, or the input does not end in it.
+    """
+    shape = tuple(normalized_shape)
+    if not shape:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
+            "normalized_shape = []"
+        )
+    for name, parameter in parameters.items():
+        if parameter is not None and tuple(parameter._layout.shape) != shape:
+            raise RuntimeError(
+                f"Expected {name} to be of same shape as normalized_shape, but got {name} of shape {list(parameter.shape)} and "
+                f"normalized_shape = {list(shape)}"
+            )
+    if tuple(input._layout.shape[max(input.ndim - len(shape), 0) :]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape [*{comma}{', '.join(map(str, shape))}], but got "
+            f"input of size{list(input.shape)}"
+        )
+    return shape
+
+
 @operation("composite", namespace="functional", method=False, title="NativeLayerNormBackward0")
 @remembered
 def layer_norm(
@@ -160,12 +188,7 @@ def layer_norm(
         RuntimeError: the input does not end in ``normalized_shape``.
         NotImplementedError: it is not of floating-point numbers.
     """
-    shape = tuple(normalized_shape)
-    if not shape or tuple(input._layout.shape[input.ndim - len(shape) :]) != shape:
-        raise RuntimeError(
-            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input "
-            f"of size{list(input.shape)}"
-        )
+    shape = _normalized_shape(input, normalized_shape, {"weight": weight, "bias": bias}, ", ")
     require_parameter_types(input, weight, bias)
     refuse_types("LayerNormKernelImpl", input, 0, 1, 3)
     dims = tuple(range(input.ndim - len(shape), input.ndim))
@@ -216,22 +239,7 @@ def rms_norm(
         RuntimeError: the input does not end in ``normalized_shape``, or the weight has another shape.
         NotImplementedError: the input is of whole numbers or truth values.
     """
-    shape = tuple(normalized_shape)
-    if not shape:
-        raise RuntimeError(
-            f"Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one element, but got "
-            f"normalized_shape = {list(shape)}"
-        )
-    if weight is not None and tuple(weight._layout.shape) != shape:
-        raise RuntimeError(
-            f"Expected weight to be of same shape as normalized_shape, but got weight of shape {list(weight.shape)} and "
-            f"normalized_shape = {list(shape)}"
-        )
-    if tuple(input._layout.shape[max(input.ndim - len(shape), 0) :]) != shape:
-        raise RuntimeError(
-            f"Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input "
-            f"of size{list(input.shape)}"
-        )
+    shape = _normalized_shape(input, normalized_shape, {"weight": weight}, "")
     refuse_types("rms_norm", input, 0, 1)
     dims = tuple(range(input.ndim - len(shape), input.ndim))
     machine = 2.220446049250313e-16 if input.dtype is float64 else 1.1920928955078125e-07
