@@ -14,6 +14,7 @@ from .. import backend, ir, scheduling
 from ..backend.collection import without_collection
 from ..backend.interface import Copy, Device, Plan, Step
 from ..ir.digests import digest, remember, version_of
+from ..ir.dtypes import dtype
 from ..ir.expression import topological
 from ..scheduling import Limits, Scheduled, described, schedule
 from .tape import Entry
@@ -88,7 +89,7 @@ def _name(
         return None
     facts = (device.maximum_bindings, device.binding_bytes, device.kernel_length, device.places, device.plan_facts)
     # Files name element types where their class says that they are, which under another module's name is there.
-    home = ir.dtypes.dtype.__module__
+    home = dtype.__module__
     lines = [version, f"{home} {kind.__module__}.{kind.__qualname__} {facts} {wanted} {donatable} {reach}"]
     lines += [f"{digest(kernel)} {operands} {first} {len(given)}" for kernel, operands, first, given in entries]
     return f"{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}.plan"
