@@ -55,6 +55,8 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[int, int, int], list[tuple[
     "sort": (lambda x: torch.sort(x, 0), lambda a, b, c: [(a, b)]),
     "roll": (lambda x: x.roll((1, 2), (0, 1)), lambda a, b, c: [(a, b)]),
     "cross_entropy": (lambda x: F.cross_entropy(x, x.detach().argmax(1)), lambda a, b, c: [(a, b)]),
+    "embedding": (lambda x: F.embedding(x.detach().argmax(0) + 0, x), lambda a, b, c: [(a, b)]),
+    "scatter": (lambda x, y: x.scatter_add(1, y.detach().argmin(1, True), y), lambda a, b, c: [(a, b), (a, b)]),
     "embedding": (lambda x: F.embedding(torch.arange(3) % x.shape[0], x), lambda a, b, c: [(a, b)]),
     "gather": (lambda x: x.gather(1, x.detach().argsort(1)), lambda a, b, c: [(a, b)]),
     "masked_fill": (lambda x: x.masked_fill(x.detach() > 0, 2.0), lambda a, b, c: [(a, b)]),
@@ -154,7 +156,9 @@ def test_calls_of_one_kind_are_as_their_python_has_them(**drawn: Any) -> None:
         assert passed(**drawn) == expected
 
 
-@pytest.mark.parametrize("name", ["linear", "matmul", "layer_norm", "conv2d", "cross_entropy", "sum"])
+@pytest.mark.parametrize(
+    "name", ["linear", "matmul", "layer_norm", "conv2d", "cross_entropy", "embedding", "gather", "sum"]
+)
 def test_the_same_kernels_are_recorded_without_python(name: str) -> None:
     function, shapes = CALLS[name]
     given = [made(shape, "leaf", number)[0] for number, shape in enumerate(shapes(3, 4, 2))]

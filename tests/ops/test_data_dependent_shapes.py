@@ -56,6 +56,39 @@ def test_elements_that_a_mask_chooses(
         nonzero._LARGE = before
 
 
+@settings(max_examples=40, deadline=None)
+@given(
+    strategies.lists(strategies.integers(1, 6), max_size=3),
+    strategies.sampled_from((*KINDS, torch.bfloat16)),
+    strategies.sampled_from(["unique", "unique_consecutive", "bincount", "nonzero", "nonzero_static", "argwhere"]),
+    strategies.tuples(*[strategies.booleans()] * 3),
+    strategies.integers(0, 9),
+)
+def test_the_host_finds_what_kernels_find(
+    shape: list[int], kind: torch.dtype, name: str, flags: tuple[bool, bool, bool], seed: int
+) -> None:  # fmt: skip
+    random = torch.Generator().manual_seed(seed)
+    x = torch.randint(-2, 3, shape, generator=random)
+    x = x.abs() if kind is torch.uint8 or name == "bincount" else x
+    x = x.to(torch.int64 if name == "bincount" else kind)
+    if x.is_floating_point() and flags[2]:
+        x = x / x * x.sign()
+    x = x.reshape(-1) if name == "bincount" else x.transpose(0, -1) if x.ndim and flags[2] else x
+    options = {
+        "bincount": {"minlength": seed}, "nonzero_static": {"size": seed}, "nonzero": {"as_tuple": flags[0]}, "argwhere": {},
+    }.get(name, {"return_inverse": flags[0], "return_counts": flags[1]})  # fmt: skip
+    wanted = getattr(torch, name)(x, **options)
+    for place in ("cpu", "python"):
+        for _ in range(2):
+            found = getattr(facade, name)(to_ours(x, place), **options)
+            assert isinstance(found, tuple) is isinstance(wanted, tuple)
+            several = isinstance(wanted, tuple)
+            for own, other in zip(found if several else [found], wanted if several else [wanted], strict=True):
+                assert torch.equal(to_torch(own).nan_to_num(7.0), other.nan_to_num(7.0))
+                assert own.dtype.name == repr(other.dtype).removeprefix("torch.")
+                assert own.stride() == other.stride()
+
+
 @pytest.mark.parametrize("size", [0, 3, 300])
 def test_nonzero_static(size: int, device: str) -> None:
     """Compared with nonzero, cut and filled: PyTorch has it on few devices."""

@@ -7,8 +7,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from webgpu_torch_core.backend.collection import without_collection
@@ -27,6 +28,7 @@ from .printer import TYPES
 
 #: a kernel and what picks its operands, outputs and parameters; or None, the source and the target of a copy and its bytes
 Entry = tuple[Any, Any, Any, Any]
+Result = TypeVar("Result")
 _array_of = attrgetter("array")
 _empty, _BYTE, _SMALLEST = np.empty, np.uint8, Pool.SMALLEST
 
@@ -58,7 +60,7 @@ class CpuDevice(Device):
     """NumPy on the host."""
 
     name = "cpu"
-    algorithms = frozenset({"fourier", "nonzero", "order_statistic"})
+    algorithms = frozenset({"bincount", "fourier", "nonzero", "order_statistic", "unique"})
     # NumPy binds nothing, but a kernel over very many arrays neither stays in cache nor is quick to schedule.
     maximum_bindings = 32
     runs_single = True
@@ -191,23 +193,22 @@ class CpuDevice(Device):
         return found
 
     def algorithm(self, name: str, operands: Sequence[Any], options: dict[str, Any]) -> list[Any]:
-        from webgpu_torch_core.operations.linalg.common import LinAlgError
-
         from .algorithms import ALGORITHMS
 
         arrays = []
         for buffer, kind, shape in operands:
             count = number_of_elements(shape)
             # Complex numbers lie in memory as NumPy has them.
-            of = np.dtype(kind.name if kind.is_complex else TYPES[kind.name])
+            of = kind.name if kind.is_complex else TYPES[kind.name]
             array = buffer.array[: count * kind.itemsize].view(of).reshape(shape)
             # It may be a user's tensor itself.
             array.flags.writeable = False
             arrays.append(array)
         try:
-            with np.errstate(all="ignore"):
-                return list(ALGORITHMS[name](*arrays, **options))
+            return list(_quietly(partial(ALGORITHMS[name], **options) if options else ALGORITHMS[name], *arrays))
         except np.linalg.LinAlgError as error:
+            from webgpu_torch_core.operations.linalg.common import LinAlgError
+
             raise LinAlgError(f"{name}: {error}") from error
 
     def use_threads(self, count: int) -> None:
@@ -256,16 +257,15 @@ _is_quiet = contextvars.ContextVar("_is_quiet", default=False)
 _quiet = _Quiet()
 
 
-def _quietly(function: Callable[..., None], *arguments: object) -> None:
+def _quietly(function: Callable[..., Result], *arguments: object) -> Result:
     """Call a function without NumPy's warnings."""
     if _is_quiet.get():
         # Whatever runs inside, such as a finaliser that reads a tensor, cannot enter again.
-        function(*arguments)
-    elif _BY_CONTEXT:
-        _quiet.enter(function, *arguments)
-    else:
-        with np.errstate(all="ignore"):
-            function(*arguments)
+        return function(*arguments)
+    if _BY_CONTEXT:
+        return _quiet.enter(function, *arguments)
+    with np.errstate(all="ignore"):
+        return function(*arguments)
 
 
 def _run_entries(run: Run, entries: Sequence[Entry]) -> None:

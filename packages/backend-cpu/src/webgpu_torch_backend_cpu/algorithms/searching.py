@@ -40,4 +40,38 @@ def order_statistic(values: Array, number: int, first_nan: bool) -> tuple[Array]
     return (is_it.argmax(-1),)
 
 
-ALGORITHMS = {"nonzero": nonzero, "order_statistic": order_statistic}
+def unique(values: Array, consecutive: bool, inverse: bool, counts: bool) -> tuple[Array, Array, Array]:
+    """Return the first of each run of equal numbers, in order unless only neighbours are compared; in which run each number of
+    theirs is, and how many each run has: nothing where these are not asked for.
+    """
+    order = None
+    if not consecutive and inverse:
+        order = values.argsort(kind="stable")
+        values = values[order]
+    elif not consecutive:
+        # The two zeros are equal: the first one is shown.
+        values = np.sort(values, kind="stable")
+    fresh = np.empty(len(values), np.bool_)
+    fresh[:1] = True
+    np.not_equal(values[1:], values[:-1], fresh[1:])
+    starts = np.flatnonzero(fresh)
+    back = number = np.cumsum(fresh) - 1 if inverse else _NOTHING
+    if inverse and order is not None:
+        back = np.empty_like(number)
+        back[order] = number
+    return values[starts], back, np.diff(starts, append=len(values)) if counts else _NOTHING
+
+
+def bincount(values: Array, minlength: int) -> tuple[Array]:
+    """Return how often each number occurs.
+
+    Raises:
+        RuntimeError: there are negative ones.
+    """
+    if values.min() < 0:
+        raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
+    return (np.bincount(values, minlength=minlength),)
+
+
+_NOTHING = np.empty(0, np.int64)
+ALGORITHMS = {"bincount": bincount, "nonzero": nonzero, "order_statistic": order_statistic, "unique": unique}

@@ -62,31 +62,36 @@ def host_call(
             _placed(inputs[0].new_empty(_stored(shape, number in by_columns), dtype=kind), number in by_columns)
             for number, (shape, kind) in enumerate(zip(shapes, dtypes, strict=True))
         )
+    travels, copies = place.type != "cpu", inputs
     try:
-        engine = engine_for(canonical_device("cpu"))
+        host = canonical_device("cpu") if travels else place
+        engine = engine_for(host)
     except RuntimeError as error:
         raise RuntimeError(f"'{name}' of tensors on {place} runs on the CPU backend: {error}") from error
-    if place.type != "cpu":
+    if travels:
         _announce(name, place)
-    copies = [_dense(each.detach().to("cpu")) for each in inputs]
-    operands = [(each._storage.value.realize(), each.dtype, tuple(each._layout.shape)) for each in copies]
+        copies = [each.detach().to("cpu") for each in inputs]
+    copies = [_dense(each) for each in copies]
+    operands = [(each._storage.value.realize(), each.dtype, each._layout.shape) for each in copies]
     results = engine.device.algorithm(name, operands, options)
     sizes = [each.shape for each in results] if shapes is None else shapes
-    outputs = tuple(
-        _placed(_wrapped(array, shape, kind, number in by_columns).to(place), number in by_columns)
-        for number, (array, shape, kind) in enumerate(zip(results, sizes, dtypes, strict=True))
-    )
+    outputs: list[Tensor] = []
+    for number, (array, shape, kind) in enumerate(zip(results, sizes, dtypes, strict=True)):
+        made = _wrapped(array, shape, kind, number in by_columns, host)
+        outputs.append(_placed(made.to(place) if travels else made, number in by_columns))
     capture = inputs[0]._engine.capture
     if capture is not None:
         # After the copies, whose reads say something less precise.
         capture.broken = f"'{name}' runs on the CPU while it records"
-    return outputs
+    return tuple(outputs)
 
 
 def _dense(tensor: Tensor) -> Tensor:
     """Return a tensor whose elements begin its storage in row-major order: algorithms only read."""
     layout = tensor._layout
-    return tensor if layout.is_contiguous and not layout.offset else tensor.clone(memory_format=contiguous_format)
+    if layout.is_contiguous and not layout.offset:
+        return tensor
+    return tensor.detach().clone(memory_format=contiguous_format)
 
 
 def _stored(shape: Sequence[int], by_columns: bool) -> tuple[int, ...]:
@@ -97,10 +102,12 @@ def _placed(stored: Tensor, by_columns: bool) -> Tensor:
     return no_view(stored.mT) if by_columns else stored
 
 
-def _wrapped(array: Any, shape: Sequence[int], kind: dtype, by_columns: bool) -> Tensor:
+def _wrapped(array: Any, shape: Sequence[int], kind: dtype, by_columns: bool, host: Any) -> Tensor:
     turned = array.swapaxes(-1, -2) if by_columns else array
-    dense = turned.astype(kind.name, order="C", copy=False).reshape(-1)
-    return from_bytes(memoryview(dense.view("uint8")), _stored(shape, by_columns), kind, "cpu")
+    dense = turned.astype(kind.name, order="C", copy=False)
+    # Whoever made all of this memory made it for this result; what is a part of an operand is read-only.
+    kept = dense.size > 0 and (dense.base is None or dense.base.nbytes == dense.nbytes)
+    return from_bytes(memoryview(dense.reshape(-1).view("uint8")), _stored(shape, by_columns), kind, host, kept)
 
 
 def _announce(name: str, place: Any) -> None:

@@ -29,26 +29,33 @@ class Looks(threading.local):
 
     Attributes:
         made: the values that were looked at since somebody asked, each with a function that looks at another value in its
-            place: it raises what the call would raise, and returns False where that value is not computed. None while nobody asks.
+            place: it raises what the call would raise, and returns False where that value cannot be. None while nobody asks.
+        later: whether the values stand for others, which will be looked at in their place: they have no numbers.
     """
 
     def __init__(self) -> None:
         self.made: list[tuple[Value, Callable[[Value], bool]]] | None = None
+        self.later = False
 
     @contextmanager
-    def listen(self) -> Generator[list[tuple[Value, Callable[[Value], bool]]]]:
+    def listen(self, later: bool = False) -> Generator[list[tuple[Value, Callable[[Value], bool]]]]:
         """Collect what is looked at in a region; who listens around it is told in the end, if nothing is raised."""
-        outer, made = self.made, []
-        self.made = made
+        outer, made = (self.made, self.later), []
+        self.made, self.later = made, later or self.later
         try:
             yield made
         finally:
-            self.made = outer
-        if outer is not None:
-            outer += made
+            self.made, self.later = outer
+        if self.made is not None:
+            self.made += made
 
 
 looks = Looks()
+
+
+def can_be_known(value: Value) -> bool:
+    """Return whether the host can look at numbers where they are, outside of what is recorded to be replayed with others."""
+    return value.engine.capture is None and hasattr(value.engine.device, "as_array")
 
 
 def check_number(key: object, error: Callable[[int], Exception]) -> int:

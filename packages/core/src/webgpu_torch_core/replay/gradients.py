@@ -115,6 +115,7 @@ class Recipe:
         operands: what is known of the tensors.
         saved: numbers of values that the pass reads, of operands and results, which are looked after as PyTorch does, and of others.
         held: operands that nothing reads and that are kept for higher derivatives nevertheless.
+        looks: operands whose numbers the call looks at in the host's memory, and what looks at others in their place.
     """
 
     def __init__(
@@ -130,13 +131,15 @@ class Recipe:
         self.tracked = [number for number, each in enumerate(operands) if each.tracked]
         self.backwards: dict[tuple[Any, ...], Backward | None] = {}
         self.slot = engine.recorder.slot
+        self.looks: list[tuple[int, Callable[[Value], bool]]] = []
         self.forward, backward = self._learn(None)
         self.results = {made[0]: number for number, (made, _) in enumerate(self.forward.results)}
         count = len(operands)
         self.saved = sorted(each for each in backward.read if each < count)
         self.saved_results = sorted(self.results[each] for each in backward.read if each in self.results)
         self.inner = sorted(each for each in backward.read if each >= count and each not in self.results)
-        self.held: list[int] = []
+        # They are looked at again.
+        self.held = sorted({number for number, _ in self.looks}.difference(self.saved))
         if self.inner or self.saved_results:
             self._hold_the_rest(backward.read)
 
@@ -146,7 +149,7 @@ class Recipe:
         Raises:
             Unknown: memory would live on for that.
         """
-        known = {self.operands[each].first for each in read if each < len(self.operands)}
+        known = {self.operands[each].first for each in (*read, *self.held) if each < len(self.operands)}
         for number, each in enumerate(self.operands):
             if each.first not in known:
                 if each.tracked and not each.leaf:
@@ -359,7 +362,7 @@ class _Trace:
         state = recorder.reads, recorder.failed
         before = recorder.tape, recorder.ahead, recorder.reporting
         recorder.tape, recorder.ahead = self.tape, Ahead()
-        with looks.listen() as made:
+        with looks.listen(True) as made:
             try:
                 found = self._both(kinds)
             except Unknown:
@@ -371,8 +374,13 @@ class _Trace:
                     not self.tape.open or recorder.tape is not self.tape or (recorder.reads, recorder.failed) != state
                 )
                 (recorder.tape, recorder.ahead, recorder.reporting), recorder.failed = before, state[1]
-            if unlike or made:
+            if unlike or any(value.place[0] is not self.tape for value, _ in made):
                 raise Unknown
+        numbers = [self.numbers[value.place[1]] for value, _ in made]
+        # What looked at numbers that are no operand's depends on more than its operands.
+        if any(each >= len(self.recipe.operands) for each in numbers):
+            raise Unknown
+        self.recipe.looks = [(number, again) for number, (_, again) in zip(numbers, made, strict=True)]
         return found
 
     def _both(self, kinds: Sequence[Kind] | None) -> tuple[Forward, Backward]:

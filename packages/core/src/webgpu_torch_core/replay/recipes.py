@@ -19,7 +19,7 @@ from ..dispatch.direct import DIRECT, PLAIN, Direct
 from ..ir.dtypes import dtype
 from ..ir.layouts import Layout
 from ..notices import Notices
-from ..record.checks import looks
+from ..record.checks import can_be_known, looks
 from ..record.context import context, default_float
 from ..record.devices import device
 from ..record.engine import Engine
@@ -158,6 +158,10 @@ def _watched(
     # Devices without kernels (meta) have nothing to remember.
     if not hasattr(engine, "record") or any(each.engine is not engine for each in values):
         return function(*args, **kwargs)
+    for each in values:
+        # What the call may look at, so that nothing but what it records is on the tape then.
+        if each.buffer is None and each.dtype.category == 1 and not looks.later and can_be_known(each):
+            each.realize()
     tape, recorder = engine.tape, engine.recorder
     before, reporting, start, slots = _state(recorder), recorder.reporting, len(tape.entries), len(tape.slots)
     with looks.listen() as made:
@@ -211,7 +215,7 @@ class _Tracked:
             except Unknown:
                 self.recipes[identity] = False
                 return function(*args, **kwargs)
-        if len(edges) != len(found.tracked):
+        if len(edges) != len(found.tracked) or not _looked_again(found.looks, values):
             return function(*args, **kwargs)
         return found.call(values, tensors, edges)
 
@@ -225,9 +229,8 @@ class _Tracked:
         if not known:
             return function(*args, **kwargs)
         before = _state(engine.recorder)
-        with looks.listen() as made:
-            result = function(*args, **kwargs)
-        self.recipes[identity] = False if made or _state(engine.recorder) != before else None
+        result = function(*args, **kwargs)
+        self.recipes[identity] = False if _state(engine.recorder) != before else None
         return result
 
 

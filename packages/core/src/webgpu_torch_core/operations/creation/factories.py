@@ -79,18 +79,19 @@ def place_of(where: Any) -> device:
     return get_default_device() if where is None else canonical_device(where)
 
 
-def from_bytes(data: Any, shape: tuple[int, ...], kind: dtype, where: Any = None) -> Tensor:
-    """Return a contiguous tensor holding host bytes."""
+def from_bytes(data: Any, shape: tuple[int, ...], kind: dtype, where: Any = None, kept: bool = False) -> Tensor:
+    """Return a contiguous tensor holding host bytes: ``kept`` where they are, if the device can, as nobody else holds them."""
     place = place_of(where)
     engine = engine_for(place)
     if kind.is_complex:
         check_supported(engine, kind)
-        return complex_alias(from_bytes(data, (*shape, 2), kind.to_real(), place))
+        return complex_alias(from_bytes(data, (*shape, 2), kind.to_real(), place, kept))
     layout = contiguous_layout(shape)
     if isinstance(engine, MetaEngine):
         return Tensor._from_value(MetaValue(engine, kind.stored, layout.numel), layout, kind, place)
     check_supported(engine, kind)
-    return Tensor._from_value(engine.upload(kind.stored, data), layout, kind, place)
+    value = engine.keep(kind.stored, data) if kept else engine.upload(kind.stored, data)
+    return Tensor._from_value(value, layout, kind, place)
 
 
 @operation("creation", method=False)

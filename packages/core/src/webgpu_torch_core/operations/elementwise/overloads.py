@@ -405,7 +405,12 @@ def allclose(input: Tensor, other: Tensor, rtol: Number = 1e-05, atol: Number = 
 @operation("composite")
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether shapes and all elements are the same, as a Python bool."""
-    return input._layout.shape == other._layout.shape and bool((input == other).all().item())
+    return input._layout.shape == other._layout.shape and bool(_equals(input, other).item())
+
+
+@remembered
+def _equals(input: Tensor, other: Tensor) -> Tensor:
+    return (input == other).all()
 
 
 @operation("composite")

@@ -11,7 +11,7 @@ from ...ir.kernels import Operand, Output, Pointwise, Reduction, RowProgram, Sto
 from ...ir.layouts import Layout, contiguous_strides, number_of_elements
 from ...ir.monoids import monoid
 from ...notices import warn
-from ...record.checks import LARGEST, check_base, check_number, looks
+from ...record.checks import LARGEST, can_be_known, check_base, check_number, looks
 from ...record.node import running
 from ...record.tape import Value
 from ...tensors.storage import check_countable
@@ -65,6 +65,8 @@ def _look(value: Value, index: Layout, bounds: Bounds, error: Callable[[int], Ex
         return False
     if looks.made is not None:
         looks.made.append((value, lambda other: _look(other, index, bounds, error)))
+    if looks.later:
+        return True
     wrong = _outside_known(value, index, bounds)
     if wrong is not None:
         raise error(wrong)
@@ -121,7 +123,7 @@ def _look_at_count(value: Value, mask: Layout, most: int, error: Exception) -> b
         return False
     if looks.made is not None:
         looks.made.append((value, lambda other: _look_at_count(other, mask, most, error)))
-    if int(_numbers(value, mask).sum()) > most:
+    if not looks.later and int(_numbers(value, mask).sum()) > most:
         raise error
     return True
 
@@ -252,10 +254,16 @@ def _check_later(numbers: Tensor, bounds: Bounds | None, base: int) -> None:
 
 
 def _known(value: object) -> TypeGuard[Value]:
-    """Return whether numbers lie computed in the host's memory, outside of what is recorded to be replayed with others."""
-    if not isinstance(value, Value) or value.buffer is None or value.engine.capture is not None:
+    """Return whether numbers can be looked at where they are; they are computed then, unless others will be looked at."""
+    if not isinstance(value, Value) or not can_be_known(value):
         return False
-    return hasattr(value.engine.device, "as_array")
+    if value.buffer is None and not looks.later:
+        if running.nodes and not running.nodes[-1].custom:
+            # What a backward pass records is right by construction: no reason to compute a part of it by itself.
+            return False
+        # A kernel that looks would be one more, and what it finds comes late.
+        value.realize()
+    return True
 
 
 @kernel_cache

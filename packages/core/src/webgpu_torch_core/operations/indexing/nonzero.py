@@ -18,7 +18,7 @@ from ..creation.strided import constant_pad_nd
 from ..elementwise.overloads import where
 from ..host_algorithms import has_algorithm, host_call
 from ..in_place.writing import check_distinct
-from ..movement.joining import cat, stack
+from ..movement.joining import cat
 from ..movement.splitting import unbind
 from ..outputs import into
 from .gathering import take_positions
@@ -39,29 +39,37 @@ def nonzero(input: Tensor, *, out: Tensor | None = None, as_tuple: bool = False)
     positions = nonzero_positions(input)
     rows = coordinates(positions, input._layout.shape)
     if as_tuple:
-        return unbind(stack(rows, 0) if rows else positions.unsqueeze(0), 0)
-    if not rows:
-        count = int(positions.numel())
+        return unbind(rows if input.ndim else positions.unsqueeze(0), 0)
+    count = positions._layout.numel
+    if not input.ndim:
         return into(no_view(input.new_zeros((count, 0), dtype=int64).as_strided((count, 0), (1, count))), out)
     # Column-major, as PyTorch's.
-    found, count = stack(rows, 0), int(positions.numel())
-    place = layout((count, len(rows)), (1, count))
-    return into(Tensor._from_storage(found._storage, place, int64, found.device), out)
+    place = layout((count, input.ndim), (1, count))
+    return into(Tensor._from_storage(rows._storage, place, int64, rows.device), out)
 
 
-def coordinates(positions: Tensor, shape: tuple[int, ...]) -> list[Tensor]:
-    """Return flat positions in a shape as one tensor per dimension."""
-    found, rest = [], positions
+def coordinates(positions: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return flat positions in a shape, [n], by dimensions, [dimensions, n]."""
+    count = positions._layout.numel
+    if not (count and shape):
+        return positions.new_zeros((len(shape), count))
+    kernel = _coordinates_kernel(positions._layout, positions._storage.value.numel, shape)
+    return record(kernel, (positions,), (), ((len(shape), count),))
+
+
+@kernel_cache
+def _coordinates_kernel(positions: Layout, numel: int, shape: tuple[int, ...]) -> Pointwise:
+    """Return the kernel of :func:`coordinates`: all that a position says is stored at once."""
+    count, stores = positions.numel, []
+    rest: ir.Expression = ir.load(0, positions.offset, positions.strides, int64)
     for dim, stride in enumerate(contiguous_strides(shape)):
-        if shape[dim] == 1:
-            found.append(rest.new_zeros(rest.shape))
-            continue
-        if stride == 1:
-            found.append(rest)
-            continue
-        found.append(rest.floor_divide(stride))
-        rest = rest - found[-1] * stride
-    return found
+        value = ir.constant(0, int64) if shape[dim] == 1 else rest
+        if shape[dim] != 1 and stride != 1:
+            value = ir.binary("floor_divide", rest, stride)
+            rest = rest - value * stride
+        stores.append(Store(0, dim * count, (1,), value))
+    output = Output(int64, count * len(shape), None)
+    return Pointwise((Operand(int64, numel),), (output,), (), "coordinates", (count,), tuple(stores))
 
 
 def nonzero_positions(input: Tensor) -> Tensor:

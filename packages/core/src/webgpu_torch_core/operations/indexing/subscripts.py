@@ -33,6 +33,7 @@ from ..in_place.writing import (
     warn_of_repeats,
     without_repeats,
 )
+from ..movement.splitting import unbind
 from ..movement.views import make_view, permute, select_dimension, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions, write_slices
@@ -161,7 +162,7 @@ def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) 
         check_leaf(view, tracked)
     for place, mask in masks:
         shown = slice(place, place + mask.ndim)
-        indices[shown] = coordinates(mask_positions(view, mask, place), mask._layout.shape)
+        indices[shown] = unbind(coordinates(mask_positions(view, mask, place), mask._layout.shape), 0)
         indices.found.update(range(view.ndim)[shown])
     return view, indices
 

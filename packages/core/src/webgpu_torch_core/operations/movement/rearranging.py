@@ -291,7 +291,7 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         here = low <= high if with_replacement else low < high
         kept = here if kept is None else kept & here
     positions = nonzero_positions(kept)
-    rows = stack(coordinates(positions, tuple(kept._layout.shape)), 1)
+    rows = coordinates(positions, kept._layout.shape).T
     return input.index_select(0, rows.reshape(-1)).reshape(rows._layout.shape)
 
 

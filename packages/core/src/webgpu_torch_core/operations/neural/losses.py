@@ -116,12 +116,12 @@ def _loss_of_picked(
     reduction: str,
 ) -> Tensor:
     """Return the weighted and reduced loss, where ``pick`` gives log-probabilities at int64 classes."""
-    ignored = target == ignore_index
     count = input._layout.shape[0 if input.ndim == 1 else 1]
     safe = positions_inside(
         "nll_loss", target, count, lambda found: IndexError(f"Target {found} is out of bounds."), ignored=ignore_index
     )
     picked = pick(safe)
+    ignored = target == ignore_index
     factor = (~ignored).to(input.dtype)
     if weight is not None:
         factor = factor * take_positions(weight, 0, safe, "IndexBackward0")

@@ -10,6 +10,7 @@ from ...ir.dtypes import bool_, float32, float64, int32, int64
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..creation.ranges import arange
+from ..host_algorithms import has_algorithm, host_call
 from ..indexing.scatter_reductions import scatter_reduce
 from ..movement.joining import cat
 from ..sorting.searching import searchsorted
@@ -35,6 +36,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
         raise RuntimeError("weights should be 1-d and have the same length as input")
     if input.numel() == 0:
         return input.new_zeros(minlength, dtype=int64)
+    if weights is None and has_algorithm(input, "bincount"):
+        return host_call("bincount", (input,), None, (int64,), minlength=minlength)[0]
     values = input.to(int64)
     least, most = (int(each) for each in values.aminmax())
     if least < 0:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir import expression as ir
-from ...ir.dtypes import compute_dtype, dtype, int32, int64, promote_types
+from ...ir.dtypes import bfloat16, compute_dtype, dtype, float32, int32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, contiguous_layout, wrap_dimension
 from ...tensors.memory_formats import contiguous_format
@@ -17,9 +17,10 @@ from ..common import attach, kernel_cache, no_view, record, refuse_types, refusi
 from ..creation.factories import tensor
 from ..creation.ranges import arange
 from ..elementwise.call import result_type
+from ..host_algorithms import has_algorithm, host_call
 from ..indexing.gathering import index_select
 from ..indexing.nonzero import coordinates, first_positions
-from ..movement.joining import cat, stack
+from ..movement.joining import cat
 from ..outputs import into
 from ..value_checks import require_none
 from .order import sort
@@ -181,10 +182,10 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1, out: Tenso
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
     positions, count = first_positions(input, size)
     rows = coordinates(positions, input._layout.shape)
-    if not rows:
+    if not input.ndim:
         return into(positions.new_zeros((size, 0)), out)
     missing = arange(size, device=input.device) >= count
-    return into(stack([each.masked_fill(missing, fill_value) for each in rows], 1), out)
+    return into(rows.masked_fill(missing, fill_value).T.clone(memory_format=contiguous_format), out)
 
 
 @operation("composite")
@@ -314,6 +315,15 @@ def _unique_elements(name: str, input: Tensor, return_inverse: bool, return_coun
         none = values.new_zeros(0, dtype=int64)
         first = _refused(values.clone(), input, refused)
         return _packed(first, no_view(none.reshape(input.shape)), none, return_inverse, return_counts)
+    if has_algorithm(values, "unique"):
+        # bfloat16 is kept as its bits.
+        found = values.to(float32) if values.dtype is bfloat16 else values
+        first, back, counts = host_call(
+            "unique", (found,), None, (found.dtype, int64, int64),
+            consecutive=name != "_unique2", inverse=return_inverse, counts=return_counts,
+        )  # fmt: skip
+        back = no_view(back.reshape(input.shape)) if return_inverse else None
+        return _packed(_refused(first.to(values.dtype), input, refused), back, counts, return_inverse, return_counts)
     values, order = sort(values, 0) if name == "_unique2" else (values, arange(values.numel(), device=input.device))
     fresh = cat([values.new_ones(1, dtype=int64).bool(), values[1:] != values[:-1]], 0)
     starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
