@@ -1,7 +1,9 @@
 """The CPU backend next to PyTorch: single operations and fifteen jobs, both sides in one run.
 
-``python benchmarks/cpu.py [name …]`` prints a row for each whose name holds one of the arguments. Times are medians of rounds in
-which both sides take turns, in milliseconds: of the processor with one thread, so that other programs take no part, else of the clock. Each job also runs in a process of its own per side, for its first run and for the
+``python benchmarks/cpu.py [name …]`` prints a row for each whose name holds one of the arguments. Both sides take turns of several
+calls, the first of which is not counted: it finds the other side's data in the processor's caches, where a program that calls one
+library finds its own. Times are medians of the others, in milliseconds: of the processor with one thread, so that other programs
+take no part, else of the clock. Each job also runs in a process of its own per side, for its first run and for the
 memory that it takes at most beyond what importing takes (with the compiler's library where there is one). Options: ``--threads 1,2`` (one by default), ``--jobs`` or
 ``--operations`` for one half, ``--jit`` for compiled kernels where llvmlite is installed (NumPy alone otherwise), ``--page`` to
 write the tables of both into the documentation.
@@ -10,6 +12,7 @@ write the tables of both into the documentation.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 import os
@@ -28,8 +31,10 @@ from cpu_jobs import JOBS, Job, Library, classified
 THREADS = int(os.environ.get("OPENBLAS_NUM_THREADS", "1"))
 #: what tells the time of a call
 CLOCK = time.thread_time if THREADS == 1 else time.perf_counter
-#: seconds that a row is repeated for, and rounds that it takes at least, after two that warm up
-SECONDS, LEAST_ROUNDS = 1.0, 5
+#: seconds that a row is repeated for, and calls of each side that count at least, after two turns that warm up
+SECONDS, LEAST_CALLS = 1.0, 5
+#: calls of a turn that count, after one that does not: as many as take so many seconds, but no more than these
+TURN, MOST_CALLS = 0.02, 10
 #: where the tables stand in the documentation
 PAGE = Path(__file__).parent.parent / "docs" / "how-fast-and-why.md"
 MARKS = ("<!-- benchmarks/cpu.py writes from here -->", "<!-- to here -->")
@@ -133,17 +138,25 @@ def milliseconds(call: Job, wait: Callable[[], None]) -> float:
     return (CLOCK() - start) * 1e3
 
 
+def turn(call: Job, wait: Callable[[], None]) -> list[float]:
+    """Return the times of the calls of a turn that count."""
+    times = [milliseconds(call, wait) for _ in range(2)][1:]
+    while len(times) < MOST_CALLS and sum(times) < TURN * 1e3:
+        times.append(milliseconds(call, wait))
+    return times
+
+
 def compared(jobs: Callable[[Library], dict[str, Job]]) -> Iterator[tuple[str, float, float]]:
-    """Yield names and median times of both sides."""
+    """Yield names and median times of both sides, which take turns of several calls."""
     sides = [library(name) for name in ("ours", "PyTorch")]
     made = [jobs(side) for side, _ in sides]
     for name in made[0]:
-        found: list[list[float]] = [[], []]
+        turns: list[list[list[float]]] = [[], []]
         until = time.perf_counter() + SECONDS
-        while len(found[0]) < LEAST_ROUNDS + 2 or time.perf_counter() < until:
-            for times, (_, wait), side in zip(found, sides, made, strict=True):
-                times.append(milliseconds(side[name], wait))
-        own, other = (statistics.median(times[2:]) for times in found)
+        while sum(map(len, turns[0][2:])) < LEAST_CALLS or time.perf_counter() < until:
+            for taken, (_, wait), side in zip(turns, sides, made, strict=True):
+                taken.append(turn(side[name], wait))
+        own, other = (statistics.median(itertools.chain(*taken[2:])) for taken in turns)
         yield name, own, other
 
 

@@ -55,7 +55,6 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[int, int, int], list[tuple[
     "sort": (lambda x: torch.sort(x, 0), lambda a, b, c: [(a, b)]),
     "roll": (lambda x: x.roll((1, 2), (0, 1)), lambda a, b, c: [(a, b)]),
     "cross_entropy": (lambda x: F.cross_entropy(x, x.detach().argmax(1)), lambda a, b, c: [(a, b)]),
-    "embedding": (lambda x: F.embedding(x.detach().argmax(0) + 0, x), lambda a, b, c: [(a, b)]),
     "scatter": (lambda x, y: x.scatter_add(1, y.detach().argmin(1, True), y), lambda a, b, c: [(a, b), (a, b)]),
     "embedding": (lambda x: F.embedding(torch.arange(3) % x.shape[0], x), lambda a, b, c: [(a, b)]),
     "gather": (lambda x: x.gather(1, x.detach().argsort(1)), lambda a, b, c: [(a, b)]),
