@@ -58,7 +58,7 @@ not counted, nor are tests that PyTorch itself skips on devices other than its o
 
 TAIL = """
 What remains, by cause: views that are conjugated or negated later, which here are computed; batches of compressed rows that
-become blocks, which PyTorch refuses, in `test_sparse.py`; counts of steps, which are numbers, in `test_optim.py`;
+become blocks, which PyTorch refuses, in `test_sparse.py`;
 quantised tensors and modules; objects of storages whose subclass counts when they go; subclasses that wrap tensors in files; parts of one
 storage in PyTorch's oldest files; indices that are themselves being computed, which are looked at with the next result; products and means
 by `index_reduce` in float16, which here are rounded once; in `test_autograd.py`

@@ -49,7 +49,7 @@ class Adagrad(ParameterwiseOptimizer):
         super().__init__(params, options(locals(), _ORDER))
         for group in self.param_groups:
             for parameter in group["params"]:
-                self.state[parameter].update(self._begin(parameter, group))
+                self.state[parameter] = self._seen(self._begin(parameter, group))
 
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         start = group["initial_accumulator_value"]

@@ -14,10 +14,11 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.backend import profiling
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.record.changes import Hooks, changed
-from webgpu_torch_core.record.devices import flush, host_device
+from webgpu_torch_core.record.devices import flush
 from webgpu_torch_core.replay.numbers import is_number
 
 from webgpu_torch_nn.modules._conversion import clear_grad, typename
+from webgpu_torch_nn.optim.states import ParameterState, to_scalar
 from webgpu_torch_nn.utils.hooks import RemovableHandle
 
 
@@ -29,15 +30,6 @@ class _RequiredParameter:
 
 
 required = _RequiredParameter()
-
-
-#: state that is one number: a Python float here, so that using it reads nothing back from a device, a tensor in files
-SCALARS = frozenset(("step", "mu_product", "eta", "mu"))
-
-
-def to_scalar(value: Any) -> Any:
-    """Return a one-element tensor's value as a Python number; other values unchanged."""
-    return value.item() if isinstance(value, Tensor) else value
 
 
 def arguments(scope: dict[str, object]) -> dict[str, object]:
@@ -74,12 +66,6 @@ def _disable_dynamo_if_unsupported(single_tensor_fn: Callable | None = None) -> 
 def _stack_if_compiling(x: list[object]) -> list[object]:
     """Return the numbers as they are: captured steps read them again."""
     return x
-
-
-def _get_scalar_dtype(is_fused: bool | None = None) -> torch.dtype:
-    """Return the type of a count of steps: float64 if that is the default type, else float32."""
-    wide = torch.get_default_dtype() is torch.float64 and not is_fused
-    return torch.float64 if wide else torch.float32
 
 
 def real_view(tensor: Any) -> Any:
@@ -146,8 +132,7 @@ class Optimizer:
 
     Attributes:
         param_groups: a list of dictionaries: "params" and the options.
-        state: what the optimiser remembers, by parameter. A step count, like the rest of ``SCALARS``, is a Python
-            float here and a float32 tensor in :meth:`state_dict`.
+        state: what the optimiser remembers, by parameter.
     """
 
     def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
@@ -262,14 +247,8 @@ class Optimizer:
 
     @staticmethod
     def _packed(value: Any) -> Any:
-        if not isinstance(value, dict):
-            return value
-        return {
-            key: torch.tensor(float(item), dtype=torch.float32, device=host_device())
-            if key in SCALARS and isinstance(item, (int, float))
-            else item
-            for key, item in value.items()
-        }
+        """Return what files have of a parameter's state."""
+        return value
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take over the state and the options that :meth:`state_dict` returned, also that of PyTorch.
@@ -309,9 +288,9 @@ class Optimizer:
             hook(self)
 
     def _cast(self, parameter: Tensor, value: Any, key: Any = None) -> Any:
-        """Return loaded state on the parameter's device and in its dtype, with step counts as Python floats."""
-        if key in SCALARS:
-            return float(to_scalar(value))
+        """Return loaded state on the parameter's device and in its dtype; a count of steps as it is."""
+        if key == "step":
+            return value
         if isinstance(value, Tensor):
             # What needs no conversion is the very tensor that was saved, as in PyTorch.
             if parameter.is_floating_point():
@@ -349,6 +328,7 @@ class Optimizer:
         def state(values: Any) -> Any:
             if not isinstance(values, dict):
                 return description.of(values)
+            values = values.kept if isinstance(values, ParameterState) else values
             description.holders.append(values)
             for name, each in values.items():
                 if not is_number(each):

@@ -9,9 +9,11 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.record.apart import computed_apart
 from webgpu_torch_core.record.changes import changed
+from webgpu_torch_core.record.context import context
 from webgpu_torch_core.replay.numbers import numbers
 
-from webgpu_torch_nn.optim.optimizer import Optimizer, arguments, rate_tensor, real_view, to_scalar
+from webgpu_torch_nn.optim.optimizer import Optimizer, arguments, rate_tensor, real_view
+from webgpu_torch_nn.optim.states import SCALARS, ParameterState, to_scalar
 
 #: what an optimiser remembers of a parameter, or a group of parameters' options
 Named: TypeAlias = dict[str, Any]
@@ -28,6 +30,16 @@ class ParameterwiseOptimizer(Optimizer):
     #: whether the rule is also one for gradients that name only some rows
     takes_sparse = False
 
+    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+        self._watched: list[ParameterState] = []
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._watched = []
+        super().__setstate__(state)
+        for parameter, value in self.state.items():
+            self.state[parameter] = self._seen(value)
+
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Change every parameter that has a gradient; returns what ``closure`` returned.
 
@@ -35,6 +47,8 @@ class ParameterwiseOptimizer(Optimizer):
             RuntimeError: a gradient is sparse, and there is no such rule.
         """
         loss = self._evaluate(closure)
+        for state in self._watched:
+            state.take_writes()
         # Autograd goes through the step itself where that is asked for.
         with torch.set_grad_enabled(bool(self.defaults.get("differentiable", False))):
             for group in self.param_groups:
@@ -46,11 +60,30 @@ class ParameterwiseOptimizer(Optimizer):
                     if group.get("differentiable"):
                         self._renew(parameter)
                     self._update(parameter, numbers(group))
+        if self._watched and context.capture is None:
+            self._watched[:] = [state for state in self._watched if state.renew()]
         return loss
+
+    def _seen(self, state: Any) -> Any:
+        """Return a parameter's state as others see it."""
+        return ParameterState(state, self._watched) if state.__class__ is dict else state
+
+    @staticmethod
+    def _packed(value: Any) -> Any:
+        return dict(value) if isinstance(value, ParameterState) else value
+
+    def _describe_for_recording(self, description: Any) -> Any:
+        for state in self._watched:
+            state.take_writes()
+        return super()._describe_for_recording(description)
+
+    def _cast(self, parameter: Tensor, value: Any, key: Any = None) -> Any:
+        return float(to_scalar(value)) if key in SCALARS else super()._cast(parameter, value, key)
 
     def _renew(self, parameter: Tensor) -> None:
         """Put copies in place of a parameter's state: what autograd saved in the step before stays as it was."""
         state = self.state.get(parameter, {})
+        state = state.kept if isinstance(state, ParameterState) else state
         state.update({name: value.clone() for name, value in state.items() if isinstance(value, Tensor)})
 
     def _refuse_sparse(self) -> NoReturn:
@@ -67,11 +100,14 @@ class ParameterwiseOptimizer(Optimizer):
     def _state_of(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """Return a parameter's state, made at its first step."""
         state = self.state[parameter]
-        if not state:
+        if state.__class__ is not ParameterState:
+            state = self.state[parameter] = self._seen(state)
+        kept = state.kept
+        if not kept:
             with computed_apart(parameter.device):
-                state.update(self._begin(parameter, group))
+                kept.update(self._begin(parameter, group))
             changed()
-        return numbers(state)
+        return numbers(kept)
 
 
 def options(scope: dict[str, object], order: str = "") -> dict[str, Any]:

@@ -55,12 +55,8 @@ class SparseAdam(ParameterwiseOptimizer):
     def _begin(self, parameter: Tensor, group: Named) -> Named:
         return {"step": 0, "exp_avg": torch.zeros_like(parameter), "exp_avg_sq": torch.zeros_like(parameter)}
 
-    @staticmethod
-    def _packed(value: Given) -> Given:
-        # PyTorch counts these steps by a number of Python's, in files, too.
-        return value
-
     def _cast(self, parameter: Tensor, value: Given, key: Given = None) -> Given:
+        # PyTorch counts these steps by a number of Python's.
         return int(to_scalar(value)) if key == "step" else super()._cast(parameter, value, key)
 
     def _update(self, parameter: Tensor, group: Named) -> None:
