@@ -8,8 +8,9 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.replay.updates import updating
 
-from webgpu_torch_nn.optim.optimizer import rate_tensor, real_view, to_scalar
+from webgpu_torch_nn.optim.optimizer import rate_tensor, real_view
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, decay, descent, options
+from webgpu_torch_nn.optim.states import to_scalar
 
 _ORDER = "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused decoupled_weight_decay"
 

@@ -9,7 +9,8 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn.optim.line_search import strong_wolfe
-from webgpu_torch_nn.optim.optimizer import Optimizer, arguments, to_scalar
+from webgpu_torch_nn.optim.optimizer import Optimizer, arguments
+from webgpu_torch_nn.optim.states import to_scalar
 
 Point = tuple[float, Tensor]
 

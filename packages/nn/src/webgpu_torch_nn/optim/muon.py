@@ -8,8 +8,9 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.optimizer import arguments, to_scalar
+from webgpu_torch_nn.optim.optimizer import arguments
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, shrinkage
+from webgpu_torch_nn.optim.states import to_scalar
 
 
 def orthogonalized(matrix: Tensor, coefficients: tuple[float, float, float], steps: int, eps: float) -> Tensor:

@@ -99,7 +99,7 @@ class ParameterwiseOptimizer(Optimizer):
 
     def _state_of(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """Return a parameter's state, made at its first step."""
-        state = self.state[parameter]
+        state: Any = self.state[parameter]
         if state.__class__ is not ParameterState:
             state = self.state[parameter] = self._seen(state)
         kept = state.kept

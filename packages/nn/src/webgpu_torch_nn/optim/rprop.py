@@ -7,8 +7,9 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.optimizer import real_view, to_scalar
+from webgpu_torch_nn.optim.optimizer import real_view
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options
+from webgpu_torch_nn.optim.states import to_scalar
 
 _ORDER = "lr etas step_sizes foreach maximize differentiable capturable"
 

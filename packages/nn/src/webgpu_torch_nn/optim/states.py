@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, MutableMapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -25,7 +25,16 @@ def _get_scalar_dtype(is_fused: bool | None = None) -> torch.dtype:
     return torch.float64 if wide else torch.float32
 
 
-class ParameterState(MutableMapping[str, Any], dict[str, Any]):
+if TYPE_CHECKING:
+    _Dictionary = dict[str, Any]
+else:
+
+    class _Dictionary(MutableMapping, dict):
+        # To type checkers a dictionary is a mapping already. Its own memory stays empty.
+        __slots__ = ()
+
+
+class ParameterState(_Dictionary):
     """One parameter's state as PyTorch's optimisers have it: a count of steps is a tensor without dimensions.
 
     Such a tensor is made when somebody looks: steps compute with :attr:`kept`. Whoever holds one sees it change with the next

@@ -74,6 +74,26 @@ def zero_(self: AnySparse) -> AnySparse:
     return self._become(without_values(self, self.layout, self.dtype, self.device))
 
 
+def copy_(self: AnySparse, other: Tensor, non_blocking: bool = False) -> AnySparse:
+    """Become a copy of another sparse tensor, in the type that this one has.
+
+    Raises:
+        RuntimeError: the other one is dense, or of a type of a higher kind.
+    """
+    if not isinstance(other, AnySparse) or not isinstance(self, AnySparse):
+        one, two = (
+            f"torch.{'sparse.' * isinstance(each, AnySparse)}{each.dtype.title}Tensor" for each in (self, other)
+        )
+        raise RuntimeError(
+            f"copy_() between dense and sparse Tensors is not implemented! Found self type = {one} and src type = {two}"
+        )
+    if other.dtype.category > self.dtype.category:
+        raise RuntimeError(
+            f"dtype of values ({other.dtype.title}) must match dtype of sparse tensor ({self.dtype.title})"
+        )
+    return self._become(other.clone().to(self.dtype))
+
+
 def sparse_mask(self: Tensor, mask: Tensor) -> AnySparse:
     """Return the elements of a tensor, dense or sparse, at the places that a sparse one of its sizes has.
 
@@ -227,6 +247,7 @@ def item(self: AnySparse) -> complex | bool:
 
 
 ANSWERS: dict[str, Callable[..., Answer]] = {
-    each.__name__: each for each in (zero_, sparse_mask, norm, stride, is_contiguous, any, select, index_select, item)
+    each.__name__: each
+    for each in (zero_, copy_, sparse_mask, norm, stride, is_contiguous, any, select, index_select, item)
 }
 ANSWERS["__getitem__"] = part

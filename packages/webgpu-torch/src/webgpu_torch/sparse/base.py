@@ -43,6 +43,12 @@ _CONVERSIONS = (
 )  # fmt: skip
 
 
+#: functions that are others by another name
+_SAME = {
+    "mm": "matmul", "mv": "matmul", "bmm": "matmul", "true_divide": "div", "true_divide_": "div_", "__floordiv__": "floor_divide",
+}  # fmt: skip
+
+
 class AnySparse(HoldingTensor):
     """A tensor of some positions and the values there; all other elements are zero."""
 
@@ -200,7 +206,7 @@ class AnySparse(HoldingTensor):
             from ..masked._ops import with_sparse
 
             return with_sparse(func, *args, **kwargs)
-        name = "matmul" if name in ("mm", "mv", "bmm") else name
+        name = _SAME.get(name, name)
         if not path or name == "backward" or (name in _PARTS and type(args[0])._method(name) is None):
             with DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
@@ -215,7 +221,9 @@ class AnySparse(HoldingTensor):
             if own is not None:
                 return own(*args, **kwargs)
             if name.endswith("_") and type(args[0])._method(name[:-1]) is not None:
-                return args[0]._become(getattr(args[0], name[:-1])(*args[1:], **kwargs))
+                return args[0]._become(
+                    _in_type_of(args[0], name[:-1], getattr(args[0], name[:-1])(*args[1:], **kwargs))
+                )
         from . import answers
 
         if name in answers.LIKE:
@@ -279,6 +287,23 @@ def added(zeros: Tensor, places: Tensor, values: Tensor) -> Tensor:
     return zeros.index_add(0, places, values)
 
 
+def _in_type_of(target: AnySparse, name: str, made: AnySparse) -> AnySparse:
+    """Return the result of an operation in place in the type of what it is written into.
+
+    Raises:
+        RuntimeError: the type is of a lower kind.
+    """
+    if made.dtype is target.dtype:
+        return made
+    if made.dtype.category > target.dtype.category:
+        one, other = made.dtype.title, target.dtype.title
+        if name == "div":
+            raise RuntimeError(f"result type {one} can't be cast to the desired output type {other}")
+        name = "add" if name == "sub" else name
+        raise RuntimeError(f"Can't convert result type {one} to output {other} in {name} operation")
+    return made._with(made._held.to(target.dtype))
+
+
 def text_of(tensor: AnySparse, parts: Sequence[tuple[str, Tensor]], newline: bool) -> str:
     """Return a sparse tensor's text: its parts in lines of their own, and what follows where it fits in a line."""
     ending = [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
@@ -291,7 +316,11 @@ def text_of(tensor: AnySparse, parts: Sequence[tuple[str, Tensor]], newline: boo
     lines = []
     for name, part in parts:
         # The type is told once, after the parts.
-        first, *others = re.sub(r", dtype=[\w.]+\)$", ")", repr(part)).split("\n")
+        text = re.sub(r", dtype=[\w.]+\)$", ")", repr(part))
+        if not part.numel() and "size=" not in text:
+            # Of parts without elements the size is told of those with one dimension, too.
+            text = f"{text[:-1]}, size={tuple(part.shape)})"
+        first, *others = text.split("\n")
         lines.append("\n".join([name + first, *(each and inside + " " * len(name) + each for each in others)]))
     text = "tensor(" + f",\n{inside}".join(lines)
     length = len(text) - text.rfind("\n") + 1

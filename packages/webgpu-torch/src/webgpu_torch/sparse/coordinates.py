@@ -241,6 +241,19 @@ class SparseTensor(AnySparse):
         mine = self.coalesce()
         return mine._with(mine._held.div(other, rounding_mode=rounding_mode))
 
+    def floor_divide(self, other: Tensor | Number) -> SparseTensor:
+        """Return the quotient by a number, rounded down.
+
+        Raises:
+            RuntimeError: a divisor with dimensions.
+        """
+        if isinstance(other, Tensor) and other.dim():
+            raise RuntimeError(
+                "Sparse floor division requires a scalar or zero-dim dense tensor divisor "
+                f"(got shape {list(other.shape)} for divisor)"
+            )
+        return self.div(other, rounding_mode="floor")
+
     def pow(self, exponent: Number) -> SparseTensor:
         """Return a positive power of each element."""
         if not isinstance(exponent, int | float) or exponent <= 0:

@@ -123,7 +123,8 @@ def cat(tensors: Any, dim: int = 0, *, out: Tensor | None = None) -> Tensor:
     useful = [each for each in tensors if not (each.ndim == 1 and each.numel() == 0)] or list(tensors[:1])
     if not useful[0].ndim:
         raise RuntimeError("zero-dimensional tensor (at position 0) cannot be concatenated")
-    index = wrap_dimension(dim, useful[0].ndim)
+    # Nothing but empty ones may be joined along any dimension.
+    index = 0 if not (useful[0].ndim > 1 or useful[0].numel()) else wrap_dimension(dim, useful[0].ndim)
     _check_joinable(useful, index)
     pieces = [each if each.dtype is kind else each.to(kind) for each in useful]
     filled = [each for each in pieces if each.numel()]

@@ -119,6 +119,11 @@ def _pad_by_index(input: Tensor, amounts: list[int], mode: str) -> Tensor:
             "  - 3D or 4D input: padding size = 4 (pads last 2 dimensions)\n"
             "  - 4D or 5D input: padding size = 6 (pads last 3 dimensions)"
         )
+    if mode != "circular" and 0 in input.shape[input.ndim - pairs - 1 :]:
+        raise RuntimeError(
+            f"Expected {pairs + 1}D or {pairs + 2}D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions "
+            f"for input, but got: {list(input.shape)}"
+        )
     tables: list[Table | None] = []
     for pair in range(pairs):
         dim = input.ndim - 1 - pair
