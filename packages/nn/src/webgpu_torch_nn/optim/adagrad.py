@@ -8,7 +8,8 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn.optim.optimizer import real_view
-from webgpu_torch_nn.optim.parameterwise import Given, Named, ParameterwiseOptimizer, count, gradient, options, rate
+from webgpu_torch_nn.optim.parameterwise import Given, ParameterwiseOptimizer, count, gradient, options, rate
+from webgpu_torch_nn.optim.states import Named
 
 _ORDER = "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize differentiable fused"
 

@@ -13,10 +13,8 @@ from webgpu_torch_core.record.context import context
 from webgpu_torch_core.replay.numbers import numbers
 
 from webgpu_torch_nn.optim.optimizer import Optimizer, arguments, rate_tensor, real_view
-from webgpu_torch_nn.optim.states import SCALARS, ParameterState, to_scalar
+from webgpu_torch_nn.optim.states import SCALARS, Kept, Named, ParameterState, to_scalar
 
-#: what an optimiser remembers of a parameter, or a group of parameters' options
-Named: TypeAlias = dict[str, Any]
 #: the parameters that an optimiser is given, or a gradient of any layout
 Given: TypeAlias = Any
 
@@ -30,11 +28,11 @@ class ParameterwiseOptimizer(Optimizer):
     #: whether the rule is also one for gradients that name only some rows
     takes_sparse = False
 
-    def __init__(self, params: Any, defaults: dict[str, Any]) -> None:
+    def __init__(self, params: Given, defaults: Named) -> None:
         self._watched: list[ParameterState] = []
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: Named) -> None:
         self._watched = []
         super().__setstate__(state)
         for parameter, value in self.state.items():
@@ -64,20 +62,20 @@ class ParameterwiseOptimizer(Optimizer):
             self._watched[:] = [state for state in self._watched if state.renew()]
         return loss
 
-    def _seen(self, state: Any) -> Any:
+    def _seen(self, state: Kept) -> Kept:
         """Return a parameter's state as others see it."""
         return ParameterState(state, self._watched) if state.__class__ is dict else state
 
     @staticmethod
-    def _packed(value: Any) -> Any:
+    def _packed(value: Kept) -> Kept:
         return dict(value) if isinstance(value, ParameterState) else value
 
-    def _describe_for_recording(self, description: Any) -> Any:
+    def _describe_for_recording(self, description: Given) -> object:
         for state in self._watched:
             state.take_writes()
         return super()._describe_for_recording(description)
 
-    def _cast(self, parameter: Tensor, value: Any, key: Any = None) -> Any:
+    def _cast(self, parameter: Tensor, value: Kept, key: object = None) -> Kept:
         return float(to_scalar(value)) if key in SCALARS else super()._cast(parameter, value, key)
 
     def _renew(self, parameter: Tensor) -> None:
@@ -89,15 +87,15 @@ class ParameterwiseOptimizer(Optimizer):
     def _refuse_sparse(self) -> NoReturn:
         raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, group: Named) -> None:
         """Change one parameter by its gradient."""
         raise NotImplementedError
 
-    def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _begin(self, parameter: Tensor, group: Named) -> Named:
         """Return the state that a parameter starts with, which depends on shapes and types only."""
         raise NotImplementedError
 
-    def _state_of(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+    def _state_of(self, parameter: Tensor, group: Named) -> Named:
         """Return a parameter's state, made at its first step."""
         state: Any = self.state[parameter]
         if state.__class__ is not ParameterState:

@@ -9,8 +9,8 @@ from webgpu_torch_core.record.changes import changed
 from webgpu_torch_core.replay.updates import updating
 
 from webgpu_torch_nn.optim.optimizer import rate_tensor, real_view
-from webgpu_torch_nn.optim.parameterwise import Given, Named, ParameterwiseOptimizer, decay, descent, options
-from webgpu_torch_nn.optim.states import to_scalar
+from webgpu_torch_nn.optim.parameterwise import Given, ParameterwiseOptimizer, decay, descent, options
+from webgpu_torch_nn.optim.states import Named, to_scalar
 
 
 class SGD(ParameterwiseOptimizer):

@@ -7,8 +7,8 @@ import math
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.parameterwise import Given, Named, ParameterwiseOptimizer, options
-from webgpu_torch_nn.optim.states import to_scalar
+from webgpu_torch_nn.optim.parameterwise import Given, ParameterwiseOptimizer, options
+from webgpu_torch_nn.optim.states import Named, to_scalar
 
 
 class SparseAdam(ParameterwiseOptimizer):

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, MutableMapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.record.devices import host_device
 
+#: what an optimiser remembers of a parameter, or a group of parameters' options
+Named: TypeAlias = dict[str, Any]
+#: one such thing: a tensor, a number
+Kept: TypeAlias = Any
 #: state that is one number: a Python float to the steps, so that using it reads nothing back from a device, else a tensor
 SCALARS = frozenset(("step", "mu_product", "eta", "mu"))
 
 
-def to_scalar(value: Any) -> Any:
+def to_scalar(value: Kept) -> Kept:
     """Return a one-element tensor's value as a Python number; other values unchanged."""
     return value.item() if isinstance(value, Tensor) else value
 
@@ -26,7 +30,7 @@ def _get_scalar_dtype(is_fused: bool | None = None) -> torch.dtype:
 
 
 if TYPE_CHECKING:
-    _Dictionary = dict[str, Any]
+    _Dictionary = Named
 else:
 
     class _Dictionary(MutableMapping, dict):
@@ -48,13 +52,13 @@ class ParameterState(_Dictionary):
 
     __slots__ = ("kept", "shown", "watched")
 
-    def __init__(self, given: dict[str, Any], watched: list[ParameterState]) -> None:
-        self.kept: dict[str, Any] = {}
+    def __init__(self, given: Named, watched: list[ParameterState]) -> None:
+        self.kept: Named = {}
         self.shown: dict[str, tuple[Tensor, int]] = {}
         self.watched = watched
         self.update(given)
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Kept:
         value = self.kept[name]
         if name not in SCALARS or value.__class__ is not float:
             return value
@@ -68,7 +72,7 @@ class ParameterState(_Dictionary):
             self._show(name, self.shown[name][0].fill_(self.kept[name]))
         return self.shown[name][0]
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, name: str, value: object) -> None:
         self.shown.pop(name, None)
         if name in SCALARS and isinstance(value, Tensor) and not value.requires_grad and value.device.type != "meta":
             self.kept[name] = float(value)
@@ -92,13 +96,13 @@ class ParameterState(_Dictionary):
     def __repr__(self) -> str:
         return repr(dict(self.items()))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return dict, (dict(self.items()),)
 
-    def __or__(self, other: Any) -> dict[str, Any]:
+    def __or__(self, other: Named) -> Named:
         return dict(self.items()) | other
 
-    def copy(self) -> dict[str, Any]:
+    def copy(self) -> Named:
         """Return a dictionary of the same."""
         return dict(self.items())
 
