@@ -19,6 +19,7 @@ from webgpu_torch_core.replay.numbers import is_number
 
 from webgpu_torch_nn.modules._conversion import clear_grad, typename
 from webgpu_torch_nn.optim.states import ParameterState, to_scalar
+from webgpu_torch_nn.optim.states import _get_scalar_dtype as _get_scalar_dtype
 from webgpu_torch_nn.utils.hooks import RemovableHandle
 
 
