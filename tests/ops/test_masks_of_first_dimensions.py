@@ -40,3 +40,42 @@ def test_what_a_mask_chooses(shape: list[int], data: st.DataObject, share: float
         return found.tolist(), tuple(found.shape), strides, base.grad.tolist() if tracked else None
 
     assert read(ours) == read(torch)
+
+
+@settings(deadline=None)
+@given(
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    data=st.data(),
+    kind=st.sampled_from(("float32", "float16", "int64", "uint8", "bool", "complex64")),
+    value=st.sampled_from((0, 1.5, True, -3, float("nan"), 1 << 62, 1e30)),
+    tracked=st.booleans(),
+    seed=st.integers(0, 1000),
+)
+def test_what_a_number_fills(
+    shape: list[int], data: st.DataObject, kind: str, value: float, tracked: bool, seed: int
+) -> None:  # fmt: skip
+    order = data.draw(st.permutations(range(len(shape))), label="order")
+    dims = data.draw(st.integers(1, len(shape)), label="dims")
+    part = data.draw(st.booleans(), label="part")
+    rest = len(shape) - dims
+    slices = data.draw(st.sampled_from([(), (slice(None),) * rest, (slice(0, 1),) * (rest > 0)]), label="slices")
+    numbers = np.random.default_rng(seed)
+    values = (numbers.normal(size=[2, *shape]) * 3).clip(0).astype("f4")
+    holds = numbers.random([shape[each] for each in order[:dims]]) < 0.5
+    tracked = tracked and kind in ("float32", "complex64")
+
+    def write(library: Any) -> Any:
+        base = library.from_numpy(values.copy()).to(getattr(library, kind)).requires_grad_(tracked)
+        whole = base * 1 if tracked else base
+        target = (whole[1] if part else whole.reshape(-1, *shape[1:])[: shape[0]]).permute(order)
+        mask = library.from_numpy(holds.copy())
+        try:
+            target[(mask, *slices) if slices else mask] = value
+        except (IndexError, RuntimeError, TypeError) as error:
+            return type(error).__name__
+        if tracked:
+            (whole * whole).sum().real.backward()
+        named = target.grad_fn.name() if tracked else None
+        return repr(whole.tolist()), target.stride(), named, repr(base.grad.tolist()) if tracked else None
+
+    assert write(ours) == write(torch)

@@ -19,7 +19,7 @@ from ..dispatch.direct import DIRECT, PLAIN, Direct
 from ..ir.dtypes import dtype
 from ..ir.layouts import Layout
 from ..notices import Notices
-from ..record.checks import can_be_known, looks
+from ..record.checks import looks
 from ..record.context import context, default_float
 from ..record.devices import device
 from ..record.engine import Engine
@@ -55,6 +55,7 @@ class _Recipe(NamedTuple):
         kind: the class of the tuple of several results; None of a single one.
         reporting: how many of the kernels report what they find wrong, to the thread with the slot ``slot``.
         looks: arguments whose numbers the call looked at in the host's memory, and how to look at others in their place.
+            A recipe without results says nothing else: what they are computed by was not told apart from what the call recorded.
     """
 
     steps: list[_Step]
@@ -88,7 +89,7 @@ def remembered(function: Function) -> Function:
             return tracked.call(call.__wrapped__, args, kwargs, values, tensors, identity)
         found = recipes.get(identity)
         # The codes of reports name the thread.
-        if found is None or (found.reporting and found.slot != values[0].engine.recorder.slot):
+        if found is None or not found.results or (found.reporting and found.slot != values[0].engine.recorder.slot):
             return without_collection(lambda: _watched(call.__wrapped__, args, kwargs, values, recipes, identity))
         if found.looks and not _looked_again(found.looks, values):
             return call.__wrapped__(*args, **kwargs)
@@ -158,10 +159,10 @@ def _watched(
     # Devices without kernels (meta) have nothing to remember.
     if not hasattr(engine, "record") or any(each.engine is not engine for each in values):
         return function(*args, **kwargs)
-    for each in values:
-        # What the call may look at, so that nothing but what it records is on the tape then.
-        if each.buffer is None and each.dtype.category == 1 and not looks.later and can_be_known(each):
-            each.realize()
+    known = recipes.get(identity)
+    for number, _ in () if known is None or looks.later else known.looks:
+        # So that nothing but what the call records is on the tape.
+        values[number].realize()
     tape, recorder = engine.tape, engine.recorder
     before, reporting, start, slots = _state(recorder), recorder.reporting, len(tape.entries), len(tape.slots)
     with looks.listen() as made:
@@ -170,15 +171,18 @@ def _watched(
     after: list[Any] = []
     _describe((*args, *kwargs.values()), [], after, None)
     kept = list(map(id, after)) == list(map(id, values))
-    if kept and tape.open and _state(recorder) == before and all(_is_new(each, args, kwargs) for each in results):
+    looked = [(values.index(value) if value in values else -1, again) for value, again in made]
+    # What looked at numbers that are no argument's depends on more than its arguments.
+    plain = kept and _state(recorder) == before and all(number >= 0 for number, _ in looked)
+    if plain and tape.open and all(_is_new(each, args, kwargs) for each in results):
         kind = result.__class__ if isinstance(result, tuple) else None
         recipe = _recipe(tape, values, start, results, kind, recorder.reporting - reporting, recorder.slot)
-        looked = [(values.index(value) if value in values else -1, again) for value, again in made]
-        # What looked at numbers that are no argument's depends on more than its arguments.
-        if recipe is not None and all(number >= 0 for number, _ in looked):
+        if recipe is not None:
             recipe = recipe._replace(looks=looked)
             recipe = _merged(recipe, engine, tape, values, (start, slots), [each._storage.value for each in results])
             recipes[identity] = recipe
+    elif plain and looked and known is None:
+        recipes[identity] = _Recipe([], [], None, 0, 0, looked)
     return result
 
 

@@ -417,6 +417,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: T
 
 
 @operation("scatter", title="IndexFillBackward0")
+@remembered
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
     """``input`` with one number written at the positions a 1-d index lists.
 
@@ -458,6 +459,7 @@ def _index_write(input: Tensor, dim: int, index: Tensor, source: Tensor, kind: s
 
 
 @with_type_rule("write_slices")
+@remembered
 def write_slices(
     input: Tensor, axis: int, index: Tensor, source: Tensor, kind: str | None, name: str, report: Report | None = None
 ) -> Tensor:

@@ -17,7 +17,7 @@ from ..creation.ranges import arange
 from ..creation.strided import constant_pad_nd
 from ..elementwise.overloads import where
 from ..host_algorithms import has_algorithm, host_call
-from ..in_place.writing import check_distinct
+from ..in_place.writing import check_distinct, without_repeats
 from ..movement.joining import cat
 from ..movement.splitting import unbind
 from ..outputs import into
@@ -118,6 +118,25 @@ def mask_positions(view: Tensor, mask: Tensor, dim: int) -> Tensor:
                 f"{list(view.shape)} at index {dim + axis}"
             )
     return nonzero_positions(mask.to(view.device))
+
+
+def filled_where(input: Tensor, entries: list[object], value: object) -> Tensor | None:
+    """Return a tensor's elements with a number where a mask of its first dimensions, all of a subscript, holds.
+
+    None if something else is to be written. Nothing has to know where the mask holds.
+    """
+    mask = entries[0] if entries and isinstance(value, bool | int | float) else None
+    if not isinstance(mask, Tensor) or mask.dtype is not bool_ or mask.device != input.device:
+        return None
+    if not all(isinstance(each, slice) and each == slice(None) for each in entries[1:]):
+        return None
+    dims, shape = mask.ndim, input._layout.shape
+    fits = dims and mask._layout.shape == shape[:dims] and len(entries) == 1 + len(shape) - dims
+    wide = isinstance(value, int) and not -(1 << 63) <= value < 1 << 63
+    if wide or not fits or without_repeats(input) is not input:
+        return None
+    spread = mask.reshape((*mask._layout.shape, *(1 for _ in entries[1:])))
+    return where(spread, input.new_full((), value), input)
 
 
 def chooses(input: Tensor, mask: Tensor) -> bool:

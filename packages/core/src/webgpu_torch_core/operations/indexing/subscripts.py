@@ -38,7 +38,7 @@ from ..movement.views import make_view, permute, select_dimension, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions, write_slices
 from .index_checks import Report, bound, check_positions, in_range, means_tuple, positions_inside, require_inside
-from .nonzero import chooses, chosen_elements, coordinates, mask_positions, masked_scatter
+from .nonzero import chooses, chosen_elements, coordinates, filled_where, mask_positions, masked_scatter
 from .scatter_reductions import scatter_reduce
 from .scattering import put_repeated
 
@@ -173,11 +173,10 @@ def _slice(view: Tensor, dim: int, each: slice) -> Tensor:
     if step <= 0:
         raise ValueError("step must be greater than zero")
     size = view._layout.shape[dim]
-    start, stop, _ = slice(first, last, step).indices(size)
-    length = max(-(-(stop - start) // step), 0)
-    if length == size and step == 1:
+    places = range(size)[first:last:step]
+    if len(places) == size and step == 1:
         return view
-    return slice_view(view, dim, start, length, step)
+    return slice_view(view, dim, places.start, len(places), step)
 
 
 def _looked_at(view: Tensor, indices: _Indices, shape: tuple[int, ...]) -> tuple[list[Tensor], Report | None]:
@@ -308,6 +307,10 @@ def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
         return
     # True alone writes into the whole, and converts as writing into a slice does.
     entries = _expand_subscript(self, None if subscript is True else subscript)
+    if (written := filled_where(self, entries, value)) is not None:
+        check_writable(self, needs_gradient(self))
+        assign(self, retitled(written, "IndexPutBackward0"), fresh=True)
+        return
     view, indices = _apply_basic(self, entries, isinstance(value, Tensor) and needs_gradient(self, value))
     if not isinstance(value, Tensor):
         if not isinstance(value, bool | int | float | complex) and getattr(value, "shape", None) != ():
