@@ -11,7 +11,12 @@ from typing import Any
 from .. import files
 from ..ir.dtypes import QUANTIZED, dtype, uint8
 from ..ir.layouts import layout
-from ..operations.creation.copy_protocols import rebuild_with_state, rebuild_without_storage, rebuild_wrapper
+from ..operations.creation.copy_protocols import (
+    kept_attributes,
+    rebuild_with_state,
+    rebuild_without_storage,
+    rebuild_wrapper,
+)
 from ..operations.creation.factories import from_bytes
 from ..operations.creation.typed_storage import TypedStorage
 from ..operations.creation.untyped_storage import UntypedStorage
@@ -143,11 +148,7 @@ def _state(value: Tensor) -> object:
     own = getattr(type(value), "__getstate__", None)
     if own is not getattr(object, "__getstate__", None):
         return value.__getstate__()  # type: ignore[attr-defined]
-    return {name: each for name, each in value.__dict__.items() if name not in _UNSAVED}
-
-
-#: attributes of tensors that files do not keep, as PyTorch's do not
-_UNSAVED = ("_made_dual", "_place", "_post_accumulate_grad_hooks")
+    return kept_attributes(value)
 
 
 def load(

@@ -242,9 +242,10 @@ class SavedOperand:
         Raises:
             RuntimeError: the result was modified in place since.
         """
-        self.require_result()
+        # What hooks have packed is theirs: as in PyTorch, no version says whether it is still the same.
         if self.packed is not None:
             return self.packed.unpack()
+        self.require_result()
         storage: Any = self.storage
         if storage.value is not self.value:
             storage = Storage.__new__(Storage)

@@ -15,6 +15,14 @@ from .dlpack import device_of, exported
 from .factories import from_bytes
 from .strided import empty_strided
 
+#: attributes of a tensor that are its own: copies and files do not have them, as PyTorch's do not
+_OWN = ("_made_dual", "_place", "_post_accumulate_grad_hooks")
+
+
+def kept_attributes(tensor: Tensor) -> dict[str, Any]:
+    """Return what Python code gave a tensor, as copies and files have it."""
+    return {name: each for name, each in tensor.__dict__.items() if name not in _OWN}
+
 
 def _reduce(self: Tensor, protocol: int) -> Any:
     if isinstance(self._storage.value, MetaValue) and answers(type(self)):
@@ -23,14 +31,14 @@ def _reduce(self: Tensor, protocol: int) -> Any:
             type(self), self.dtype, tuple(self.shape), self.stride(), self.storage_offset(), self.layout, self.device,
             self.requires_grad,
         )  # fmt: skip
-        return rebuild_with_state, (rebuild_wrapper, type(self), described, dict(self.__dict__))
-    if self.is_meta and type(self) is Tensor and not self.__dict__:
+        return rebuild_with_state, (rebuild_wrapper, type(self), described, kept_attributes(self))
+    if self.is_meta and type(self) is Tensor and not kept_attributes(self):
         return rebuild_without_storage, (self.dtype, tuple(self.shape), self.stride(), self.requires_grad)
     if self.is_meta:
-        return _rebuild_meta, (self.__class__, self._layout, self.dtype, self.requires_grad, dict(self.__dict__))
+        return _rebuild_meta, (self.__class__, self._layout, self.dtype, self.requires_grad, kept_attributes(self))
     # The storage is pickled once, whoever looks at it: aliases stay aliases.
     return _rebuild, (
-        self.__class__, self._storage, self._layout, self.dtype, str(self.device), self.requires_grad, dict(self.__dict__),
+        self.__class__, self._storage, self._layout, self.dtype, str(self.device), self.requires_grad, kept_attributes(self),
     )  # fmt: skip
 
 
@@ -113,7 +121,7 @@ def _copied_by_class(self: Tensor, memo: dict[int, object]) -> Tensor:
             "of a different type."
         )
     copied._requires_grad = self._requires_grad
-    for name, value in self.__dict__.items():
+    for name, value in kept_attributes(self).items():
         if name not in copied.__dict__:
             copied.__dict__[name] = copy.deepcopy(value, memo)
     return copied
@@ -140,7 +148,7 @@ def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     result = type(self)._from_storage(storage_copy, source._layout, self.dtype, self.device)
     result._requires_grad = self._requires_grad
     memo[id(self)] = result
-    result.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    result.__dict__.update(copy.deepcopy(kept_attributes(self), memo))
     if self._grad is not None:
         result._grad = copy.deepcopy(self._grad, memo)
     return result
