@@ -19,7 +19,7 @@ from .strided import empty_strided
 _OWN = ("_made_dual", "_place", "_post_accumulate_grad_hooks")
 
 
-def kept_attributes(tensor: Tensor) -> dict[str, Any]:
+def kept_attributes(tensor: Tensor) -> dict[str, object]:
     """Return what Python code gave a tensor, as copies and files have it."""
     return {name: each for name, each in tensor.__dict__.items() if name not in _OWN}
 
