@@ -118,6 +118,9 @@ def test_another_scheduler_plans_anew(made: list[Scheduled], monkeypatch: pytest
 
 
 PROGRAM = """
+import sys
+if sys.argv[1:]:
+    import webgpu_torch.as_torch
 import webgpu_torch_core as torch
 from webgpu_torch_core.files import kept
 from webgpu_torch_core.record import plans
@@ -126,20 +129,22 @@ plans.schedule = lambda recorded, *args: count.append(len(recorded)) or original
 w = torch.linspace(-1, 1, 64, device="cpu").reshape(8, 8).requires_grad_()
 x = torch.arange(40.0, device="cpu").reshape(5, 8)
 for number in range(30):
-    x = (x @ w).softmax(1) + x.mean(0) * number
+    x = (x @ w).softmax(1) + x.mean(0).where(x > 0.5, x) / (number + 1)
 x.square().sum().backward()
 print(repr(w.grad.tolist()).replace(" ", ""), max(count, default=0))
 """
 
 
-def test_the_next_process_schedules_short_tapes_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize("replaces", [[False, False], [True, False], [False, True], [True, True]])
+def test_the_next_process_schedules_short_tapes_only(tmp_path: Path, replaces: list[bool]) -> None:
+    """Whether a process has the classes' names of PyTorch makes no difference."""
     environment = {**os.environ, "WEBGPU_TORCH_CACHE": str(tmp_path)}
 
-    def run(seed: str) -> list[str]:
-        command = [sys.executable, "-c", PROGRAM]
+    def run(seed: str, drops_in: bool) -> list[str]:
+        command = [sys.executable, "-c", PROGRAM, *["as_torch"] * drops_in]
         return subprocess.run(
             command, env={**environment, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
         ).stdout.split()
 
-    first, second = run("1"), run("2")
+    first, second = map(run, "12", replaces)
     assert first[0] == second[0] and int(first[1]) >= LAYERS > int(second[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import pickle
 import sys
 import zlib
@@ -14,7 +15,7 @@ from .. import backend, ir, scheduling
 from ..backend.collection import without_collection
 from ..backend.interface import Copy, Device, Plan, Step
 from ..ir.digests import digest, remember, version_of
-from ..ir.dtypes import dtype
+from ..ir.dtypes import BY_NAME, dtype
 from ..ir.expression import topological
 from ..scheduling import Limits, Scheduled, described, schedule
 from .tape import Entry
@@ -76,7 +77,21 @@ def _written(
     nodes = topological(*[root for kernel in kernels for root in kernel.expressions()])
     names = [(kernel, digest(kernel)) for kernel in kernels]
     contents = nodes, plan, parts, names, device.programs(kernels)
-    return zlib.compress(pickle.dumps(contents, pickle.HIGHEST_PROTOCOL), 1)
+    file = io.BytesIO()
+    _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(contents)
+    return zlib.compress(file.getvalue(), 1)
+
+
+class _Pickler(pickle.Pickler):
+    """Writes what has PyTorch's names beside the drop-in so that a process without it may read the plan, too."""
+
+    def reducer_override(self, value: object) -> object:
+        """Return how a type is made again; others say that themselves."""
+        return (_type_named, (value.name,)) if isinstance(value, dtype) else NotImplemented
+
+
+def _type_named(name: str) -> dtype:
+    return BY_NAME[name]
 
 
 def _name(
@@ -88,9 +103,7 @@ def _name(
     if version is None:
         return None
     facts = (device.maximum_bindings, device.binding_bytes, device.kernel_length, device.places, device.plan_facts)
-    # Files name element types where their class says that they are, which under another module's name is there.
-    home = dtype.__module__
-    lines = [version, f"{home} {kind.__module__}.{kind.__qualname__} {facts} {wanted} {donatable} {reach}"]
+    lines = [version, f"{kind.__module__}.{kind.__qualname__} {facts} {wanted} {donatable} {reach}"]
     lines += [f"{digest(kernel)} {operands} {first} {len(given)}" for kernel, operands, first, given in entries]
     return f"{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}.plan"
 
