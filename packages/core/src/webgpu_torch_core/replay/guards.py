@@ -14,9 +14,8 @@ import sysconfig
 import types
 import weakref
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from inspect import getattr_static
-from operator import is_
 from typing import Any
 
 from .. import config
@@ -26,12 +25,12 @@ from ..record.context import context, default_float
 from ..record.devices import get_default_device
 from ..record.node import anomaly
 from ..tensors.tensor import Tensor
+from .observed import Observed
 
 #: most objects that are looked at: more than that is data, not what a computation depends on
 _LIMIT = 200_000
 #: the most bytes of an array of NumPy's that are compared at every call
 _LARGEST_ARRAY = 1 << 20
-_MISSING = object()
 _PLAIN = frozenset((bool, int, float, complex, str, bytes, type(None), type(Ellipsis), type(NotImplemented)))
 #: of no effect on what a module computes
 _IDLE = frozenset(
@@ -88,11 +87,7 @@ class Description:
         self.roots: list[Any] = []
         self.hooks: dict[int, int] = {}
         self.holders: list[dict[str, object]] = []
-        # What was met where; what containers held; what arrays held; how many attributes objects had.
-        self.variables: list[tuple[Any, Any, Any]] = []
-        self.contents: list[tuple[Any, list[Any]]] = []
-        self.arrays: list[tuple[Any, bytes]] = []
-        self.sizes: list[tuple[Any, int]] = []
+        self.observed = Observed()
         self.members: set[tuple[int, str]] = set()
 
     def of(self, value: Any) -> Any:
@@ -127,14 +122,14 @@ class Description:
 
     def _of_object(self, value: Any, kind: Any) -> Any:
         if isinstance(value, list | tuple):
-            self._note(value, value)
+            self._note(value)
             return (kind, *[self.of(each) for each in value])
         if kind is Hooks:
             # Which of them get keyword arguments, or are always called, other dictionaries say by the same numbers.
             numbers = [self.hooks.setdefault(each, len(self.hooks)) for each in value]
             return (kind, *zip(numbers, map(self.of, value.values()), strict=True))
         if isinstance(value, dict):
-            self._note(value, [*value, *value.values()])
+            self._note(value)
             return (kind, *[(self.of(key), self.of(each)) for key, each in value.items()])
         describe = getattr(kind, "_describe_for_recording", None)
         if (
@@ -147,7 +142,7 @@ class Description:
                 return Same(value)
             return describe(value, self) if describe is not None else self._of_code(value)
         if isinstance(value, set | frozenset):
-            self._note(value, value)
+            self._note(value)
             return kind, frozenset(map(self.of, value))
         if kind.__hash__ not in (object.__hash__, None) or isinstance(value, type):
             return kind, value
@@ -159,19 +154,18 @@ class Description:
 
     def _of_stranger(self, value: Any, kind: Any) -> Any:
         """Describe an object without a value of its own, by its attributes."""
-        if kind.__module__ == "numpy" and hasattr(value, "tobytes"):
+        nature = _nature(kind)
+        if nature == "array":
             if value.nbytes > _LARGEST_ARRAY:
                 self.unseen = (
                     f"it depends on an array of {value.nbytes} bytes, which are too many to be compared at every call"
                 )
                 return None
-            self.arrays.append((value, value.tobytes()))
-            return kind, value.dtype.str, value.shape, self.arrays[-1][1]
-        if hasattr(kind, "__next__") or kind.__name__ in ("Random", "RandomState", "bytearray", "deque"):
+            return kind, value.dtype.str, value.shape, self.observed.array(value)
+        if nature == "advancing":
             self.unseen = f"it depends on a {kind.__name__}, whose state is not known"
             return None
-        if is_standard(kind):
-            # Locks, loggers, files: no part of what is computed.
+        if nature == "standard":
             return Same(value)
         attributes = getattr(value, "__dict__", None)
         if attributes is None:
@@ -181,23 +175,23 @@ class Description:
             if not slots:
                 self.unseen = f"it depends on a {kind.__name__}, which cannot be compared"
                 return None
-            known = [(name, getattr(value, name, _MISSING)) for name in slots]
-            self.variables += [(value, name, each) for name, each in known]
-            return (kind, *[(name, self.of(each)) for name, each in known if each is not _MISSING])
+            known = [(name, *self.observed.attribute(value, name)) for name in slots]
+            return (kind, *[(name, self.of(each)) for name, there, each in known if there])
         if not self.opens or is_installed(getattr(sys.modules.get(kind.__module__), "__file__", None) or ""):
-            self._note(attributes, [*attributes, *attributes.values()])
+            self._note(attributes)
             return (kind, *[(name, self.of(each)) for name, each in attributes.items()])
         members = dir_of(kind)
         called = (self.names & members) | _special(kind).difference(_MAKING)
         methods = [self._of_attribute(kind, name) for name in sorted(called)]
         found = [(name, each) for name, each in attributes.items() if name in self.names]
-        self.variables += [(attributes, name, each) for name, each in found]
-        self.sizes.append((attributes, len(attributes)))
+        for name, each in found:
+            self.observed.variable(attributes, name, each)
+        self.observed.size(attributes)
         return (kind, *methods, *[(name, self.of(each)) for name, each in found])
 
-    def _note(self, value: Any, parts: Any) -> None:
+    def _note(self, container: Any) -> None:
         if self.opens:
-            self.contents.append((value, list(parts)))
+            self.observed.container(container)
 
     # Code
 
@@ -245,15 +239,14 @@ class Description:
         if not {"environ", "getenv"}.isdisjoint(names):
             found.append(self.of(config.environment()))
         for name in ("__code__", "__defaults__", "__kwdefaults__"):
-            self.variables.append((function, name, getattr(function, name)))
+            self.observed.attribute(function, name)
         for cell in function.__closure__ or ():
             try:
-                value = cell.cell_contents
+                value = self.observed.cell(cell)
             except ValueError:
                 # The variable has no value (yet).
                 found.append("empty")
                 continue
-            self.variables.append((cell, None, value))
             found.append(self.of(value))
         scope = function.__globals__
         for name in names:
@@ -265,7 +258,7 @@ class Description:
 
     def _of_global(self, scope: Any, name: str, names: Any) -> Any:
         value = scope[name]
-        self.variables.append((scope, name, value))
+        self.observed.variable(scope, name, value)
         if not isinstance(value, types.ModuleType | type):
             return self.of(value)
         home = value if isinstance(value, types.ModuleType) else sys.modules.get(value.__module__)
@@ -303,7 +296,7 @@ class Description:
                 value = each.__dict__[name]
                 if (id(each), "." + name) not in self.members:
                     self.members.add((id(each), "." + name))
-                    self.variables.append((each.__dict__, name, value))
+                    self.observed.variable(each.__dict__, name, value)
                 return value
         return None
 
@@ -332,6 +325,17 @@ def is_standard(value: object) -> bool:
     """Return whether an object is of a module that comes with Python."""
     root = _root(value)
     return root != "__main__" and root in sys.stdlib_module_names
+
+
+@lru_cache(maxsize=1024)
+def _nature(kind: type) -> str:
+    """Return what objects of a class without values of their own are, as far as their attributes do not tell."""
+    if kind.__module__ == "numpy" and hasattr(kind, "tobytes"):
+        return "array"
+    if hasattr(kind, "__next__") or kind.__name__ in ("Random", "RandomState", "bytearray", "deque"):
+        return "advancing"
+    # Locks, loggers, files: no part of what is computed.
+    return "standard" if is_standard(kind) else ""
 
 
 def is_library(function: Any) -> bool:
@@ -390,7 +394,7 @@ class World:
     def look(self, again: bool = False) -> tuple[object, list[Any], str | None, dict[int, int]]:
         """Return a token of what there is now, weak references to its tensors, what is unseen, and where each storage is first."""
         found = self.found
-        if again or found is None or found[0] != structure.version or _moved(found[3]):
+        if again or found is None or found[0] != structure.version or found[3].observed.moved():
             version = structure.version
             description = Description(opens=True)
             key = tuple([description.of(each) for each in (*self.roots, *filter(None, hooks_of_all))])
@@ -407,29 +411,6 @@ class World:
             description.tensors, description.objects = [], []
             found = self.found = (version, token, references, description)
         return found[1], found[2], found[3].unseen, found[3].places
-
-
-def _moved(description: Description) -> bool:
-    """Return whether a variable that was met has another value, or a container other contents."""
-    for holder, name, value in description.variables:
-        try:
-            if name is None:
-                now = holder.cell_contents
-            elif isinstance(holder, dict | types.MappingProxyType):
-                now = holder[name]
-            else:
-                now = getattr(holder, name, _MISSING)
-            if now is not value:
-                return True
-        except (KeyError, ValueError):
-            return True
-    for container, parts in description.contents:
-        now = [*container, *container.values()] if isinstance(container, dict) else container
-        if len(now) != len(parts) or not all(map(is_, now, parts)):
-            return True
-    if any(len(attributes) != count for attributes, count in description.sizes):
-        return True
-    return any(array.tobytes() != held for array, held in description.arrays)
 
 
 def ambient() -> Any:

@@ -333,7 +333,7 @@ class Optimizer:
             description.holders.append(values)
             for name, each in values.items():
                 if not is_number(each):
-                    description.variables.append((values, name, each))
+                    description.observed.variable(values, name, each)
             return tuple([(name, option(each)) for name, each in values.items()])
 
         groups = [tuple([(name, option(each)) for name, each in group.items()]) for group in self.param_groups]
