@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ..ir.kernels import Kernel, Pointwise, RowProgram, Scatter
 from ..ir.layouts import contiguous_strides
 from . import merging
+from .domain import schedule_cache
 from .inlining import Inliner, bindings
 from .limits import Limits
 from .localizing import Finished, localize, unfused, with_buffers
@@ -186,8 +187,9 @@ class _Builder:
         kernel = expanded.kernel
         initials = tuple(None if each.initial is None else item.operands[each.initial] for each in kernel.outputs)
         self.pending.append(_Pending(expanded, item.outputs, initials, len(self.pending)))
-        if _is_definition(kernel, self.slots[item.outputs[0]].numel):
-            self.inliner.define(item.outputs[0], expanded)
+        dense = _in_order_of_memory(kernel, self.slots[item.outputs[0]].numel)
+        if dense is not None:
+            self.inliner.define(item.outputs[0], expanded._replace(kernel=dense))
         elif merging.is_mergeable(kernel):
             self.inliner.host(item.outputs)
 
@@ -386,11 +388,21 @@ def _ordered(groups: list[Group]) -> list[Group]:
     return [group for group in result if group.outputs]
 
 
-def _is_definition(kernel: Kernel, numel: int) -> bool:
-    """Return whether a kernel is a single expression stored contiguously over its whole output."""
+@schedule_cache
+def _in_order_of_memory(kernel: Kernel, numel: int) -> Pointwise | None:
+    """Return a single expression stored densely over its whole output, over that output's elements as they lie in memory.
+
+    None where a kernel is none. What is computed of a permuted tensor is stored as permuted as that.
+    """
     if not isinstance(kernel, Pointwise) or len(kernel.stores) != 1 or kernel.outputs[0].initial is not None:
-        return False
-    store = kernel.stores[0]
+        return None
+    shape, (store,) = kernel.shape, kernel.stores
+    if store.offset or kernel.elements() != numel:
+        return None
     # Along a dimension of one element nothing is strided.
-    dense = zip(kernel.shape, store.strides, contiguous_strides(kernel.shape), strict=True)
-    return store.offset == 0 and kernel.elements() == numel and all(n == 1 or own == step for n, own, step in dense)
+    real = [place for place, size in enumerate(shape) if size != 1]
+    order = sorted(real, key=lambda place: -store.strides[place])
+    sizes = tuple([shape[place] for place in order])
+    if tuple([store.strides[place] for place in order]) != contiguous_strides(sizes):
+        return None
+    return kernel if order == real else kernel.reindexed([sizes], tuple([((place, 1),) for place in order]))
