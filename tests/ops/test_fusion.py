@@ -230,6 +230,31 @@ def test_dimensions_of_one_element_part_no_kernels(device: str, engine: Any, siz
         assert kernels(given) == kernels(dense), given.stride()
 
 
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.permutations(range(4)), st.booleans())
+def test_a_permuted_tensor_takes_no_more_kernels(device: str, engine: Any, order: Any, halves: bool) -> None:
+    """Rows of which something is computed, and halves that change places, are one kernel however they lie in memory."""
+    shape = (2, 3, 5, 8)
+    back = [order.index(place) for place in range(4)]
+    # A part of something larger.
+    whole = OURS.arange(480.0, device=device).sin().reshape([2 * shape[order[0]], *[shape[each] for each in order[1:]]])
+    permuted = whole[: shape[order[0]]].permute(back)
+
+    weight = OURS.arange(8.0, device=device)
+
+    def kernels(given: Any) -> tuple[int, Any]:
+        given.tolist()
+        before = engine.statistics["kernels"]
+        scale = (given.square().mean(-1, keepdim=True) + 1e-6).rsqrt()
+        scaled = given * scale * weight
+        other = given.unflatten(-1, (2, 4)).flip(-2).flatten(-2) * scale * weight if halves else scaled.exp()
+        found = (scaled * weight.cos() + other * weight.sin()).flatten().tolist()
+        return engine.statistics["kernels"] - before, found
+
+    (fewest, expected), (count, found) = kernels(permuted.contiguous()), kernels(permuted)
+    assert count == fewest and found == pytest.approx(expected, rel=1e-5, abs=1e-5), permuted.stride()
+
+
 def test_equal_reductions_of_one_kernel_are_made_once(device: str, engine: Any) -> None:
     x = to_ours(sample((6, 5), torch.float32), device)
     engine.flush()
