@@ -277,7 +277,7 @@ def test_facade_with_everything(installed):
 
 #: what a page installs to compute with networks and models, and the most bytes that they take, the drop-in with them, and all of ours
 OF_PAGES = ("webgpu_torch", "webgpu_torch_core", "webgpu_torch_nn", "webgpu_torch_backend_wgpu", "webgpu_torch_models")
-MOST_OF_PAGES, MOST_WITH_DROP_IN, MOST = 1_520_000, 1_700_000, 2_800_000
+MOST_OF_PAGES, MOST_WITH_DROP_IN, MOST = 1_530_000, 1_730_000, 2_800_000
 
 
 def documented(source: bytes) -> dict[str, str | None]:

@@ -7,7 +7,7 @@ import io
 import pickle
 import sys
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from types import ModuleType
 
@@ -85,7 +85,7 @@ def _written(
 class _Pickler(pickle.Pickler):
     """Writes what has PyTorch's names beside the drop-in so that a process without it may read the plan, too."""
 
-    def reducer_override(self, value: object) -> object:
+    def reducer_override(self, value: object) -> tuple[Callable[[str], dtype], tuple[str]]:
         """Return how a type is made again; others say that themselves."""
         return (_type_named, (value.name,)) if isinstance(value, dtype) else NotImplemented
 
