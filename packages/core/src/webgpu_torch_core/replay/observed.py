@@ -9,10 +9,14 @@ from collections.abc import Collection, Mapping
 from itertools import chain, repeat
 from operator import attrgetter, eq, getitem, is_
 from types import CellType
-from typing import Any
+from typing import Protocol
 
 _MISSING = object()
 _contents_of = attrgetter("cell_contents")
+
+
+class _Array(Protocol):
+    def tobytes(self) -> bytes: ...
 
 
 class Observed:
@@ -29,11 +33,11 @@ class Observed:
         self._held: list[object] = []
         self._containers: list[Collection[object]] = []
         self._elements: list[object] = []
-        self._dictionaries: list[dict[Any, object]] = []
+        self._dictionaries: list[dict[object, object]] = []
         self._entries: list[object] = []
         self._sized: list[Collection[object]] = []
         self._sizes: list[int] = []
-        self._arrays: list[tuple[Any, bytes]] = []
+        self._arrays: list[tuple[_Array, bytes]] = []
 
     def variable(self, scope: Mapping[str, object], name: str, value: object) -> None:
         """Note what a scope, or an object's dictionary, has by a name."""
@@ -73,7 +77,7 @@ class Observed:
         self._sized.append(container)
         self._sizes.append(len(container))
 
-    def array(self, array: Any) -> bytes:
+    def array(self, array: _Array) -> bytes:
         """Note the bytes of an array of NumPy's, and return them."""
         self._arrays.append((array, array.tobytes()))
         return self._arrays[-1][1]
