@@ -14,7 +14,7 @@ from .sliding import blocks
 Array = Any
 
 #: bytes of the sums of shifted multiply-adds that are added up at a time
-SHIFTED_BYTES = 1 << 19
+SHIFTED_BYTES = 1 << 21
 #: bytes of tiles laid out at a time, the widest tile, and the longest line that is cut into tiles where positions are neighbours
 TILE_BYTES = 1 << 18
 WIDEST_TILE, LONGEST_BANDED = 28, 64

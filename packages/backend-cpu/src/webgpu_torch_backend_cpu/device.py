@@ -30,7 +30,7 @@ from .printer import TYPES
 Entry = tuple[Any, Any, Any, Any]
 Result = TypeVar("Result")
 _array_of = attrgetter("array")
-_empty, _BYTE, _SMALLEST = np.empty, np.uint8, Pool.SMALLEST
+_empty, _BYTE, _SMALLEST = np.empty, np.dtype(np.uint8), Pool.SMALLEST
 
 
 class Buffer:
@@ -140,15 +140,19 @@ class CpuDevice(Device):
         settles = isinstance(function, Adaptive)
         in_order = step.operands == (*range(last),)
 
-        def launch(buffers: Sequence[object], parameters: Sequence[float | int]) -> list[object]:
+        def launch(buffers: Sequence[Any], parameters: Sequence[float | int]) -> list[object]:
             # What a program does that reads each of a few numbers: each call counts.
             nonlocal function, settles
             if settles and function.settled is not None:
                 function, settles = function.settled, False
             array = _empty(size, _BYTE)
+            if len(buffers) == 2:
+                # Without the call that a comprehension is.
+                one, other = buffers
+                arrays: Sequence[object] = (one.array, other.array)
+            else:
+                arrays = [buffer.array for buffer in buffers]
             run = _quietly if not _BY_CONTEXT or _is_quiet.get() else _quiet.enter
-            # (A comprehension is quicker than a map of one or two.)
-            arrays = [buffer.array for buffer in buffers]  # type: ignore[attr-defined]
             run(function, arrays if in_order else operands(arrays), (array,), parameters)
             return [Buffer(self, array, size)]
 

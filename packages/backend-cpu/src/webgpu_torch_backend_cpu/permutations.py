@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from array import array
 from typing import Any
@@ -17,7 +16,7 @@ Array = Any
 
 #: exchanges that are made at a time at most, how many for the root of the number of places that they are among, and places down to
 #: which that is quicker than one after the other: of that many few share a place
-MOST, OF_ROOT, LEAST = 1 << 12, 4, 1 << 13
+MOST, OF_ROOT, LEAST = 1 << 13, 16, 1 << 13
 
 
 def permutation(stream: MersenneTwister, count: int) -> Array:
@@ -26,7 +25,7 @@ def permutation(stream: MersenneTwister, count: int) -> Array:
     found = compiled_draws.permutation(stream, count, kind)
     if found is not None:
         return found
-    result, marks = np.arange(count), np.empty(count if count > LEAST else 0, np.int32)
+    shuffled = _Shuffled(count)
     start = 0
     for run in runs_of_words(stream, count - 1, kind, CHUNK):
         others = _rests(run, count - start)
@@ -35,10 +34,10 @@ def permutation(stream: MersenneTwister, count: int) -> Array:
         at = first
         while at < start and count - at > LEAST:
             stop = min(at + MOST, at + OF_ROOT * math.isqrt(count - at), start)
-            _exchange(result, at, others[at - first : stop - first], marks)
+            shuffled.exchange(at, others[at - first : stop - first])
             at = stop
-        _exchange_in_order(result, at, others[at - first :])
-    return result
+        _exchange_in_order(shuffled.numbers, at, others[at - first :])
+    return shuffled.finished()
 
 
 def _rests(drawn: Array, first: int) -> Array:
@@ -50,26 +49,52 @@ def _rests(drawn: Array, first: int) -> Array:
     return (drawn - (drawn.astype(np.float64) / by).astype(np.uint32) * by).astype(np.int64)
 
 
-def _exchange(result: Array, start: int, others: Array, marks: Array) -> None:
-    """Exchange the places from ``start`` on with others behind them, one after the other.
+class _Shuffled:
+    """Numbers whose places are exchanged in turn, each with one that is not before it, many at a time.
 
-    Exchanges that share no place with another one may be made at once; the few that do are made again, one by one.
+    An exchange leaves a place as it stays, with what its other place held. That is what was there before, or what an exchange of the
+    same turn with the same other place brought there last: those few are noted and written at the end.
     """
-    stop, numbers = start + len(others), np.arange(len(others), dtype=np.int32)
-    # Of exchanges with one place the last one's number is left there.
-    marks[others] = numbers
-    lost = np.flatnonzero(marks.take(others, mode="clip") != numbers)
-    within = np.flatnonzero(others < stop)
-    found = (lost, marks[others[lost]], within, others[within] - start)
-    shared = sorted({*itertools.chain.from_iterable(each.tolist() for each in found)})
-    ones, theirs = [start + each for each in shared], others[shared].tolist()
-    values = dict(zip(places := ones + theirs, result[places].tolist(), strict=True))
-    taken = result.take(others, mode="clip")
-    result[others] = result[start:stop]
-    result[start:stop] = taken
-    for one, other in zip(ones, theirs, strict=True):
-        values[one], values[other] = values[other], values[one]
-    result[list(values)] = list(values.values())
+
+    def __init__(self, count: int) -> None:
+        self.numbers = np.arange(count)
+        self.marks = np.empty(count if count > LEAST else 0, np.int32)
+        self.order = np.arange(MOST, dtype=np.int32)
+        #: of exchanges whose other place a later one of the turn has, too: theirs, the last one's with that place, and what they bring
+        self.noted: list[tuple[Array, Array, Array]] = []
+
+    def exchange(self, start: int, others: Array) -> None:
+        """Exchange the places from ``start`` on with others."""
+        numbers, marks, stop = self.numbers, self.marks, start + len(others)
+        order, own = self.order[: len(others)], numbers[start:stop].copy()
+        # The exchange of a place within this turn brings, when it comes to it, what an earlier one left there.
+        within = np.flatnonzero(others < stop)
+        left = others[within] - start
+        places, targets = within.tolist(), left.tolist()
+        if set(places).isdisjoint(targets):
+            own[left] = own[within]
+        else:
+            for place, target in zip(places, targets, strict=True):
+                own[target] = own[place]
+        # Of exchanges with one place the last one's number is left there.
+        marks[others] = order
+        last = marks.take(others, mode="clip")
+        early = np.flatnonzero(last != order)
+        self.noted.append((early + start, last[early] + start, own[early]))
+        taken = numbers.take(others, mode="clip")
+        numbers[others] = own
+        numbers[start:stop] = taken
+
+    def finished(self) -> Array:
+        """Return the numbers as they stay."""
+        if self.noted:
+            early, last, brought = map(np.concatenate, zip(*self.noted, strict=True))
+            order = np.argsort(last, kind="stable")
+            early, last = early[order], last[order]
+            same = np.flatnonzero(last[1:] == last[:-1])
+            last[same] = early[same + 1]
+            self.numbers[last] = brought[order]
+        return self.numbers
 
 
 def _exchange_in_order(result: Array, start: int, others: Array) -> None:

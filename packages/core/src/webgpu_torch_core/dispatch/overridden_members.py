@@ -34,6 +34,7 @@ _VALUES = frozenset(("_version",))
 def _operator(name: str, original: Any) -> Any:
     """Return an operator whose calls are reported as the method it stands for."""
     record, _ = OPERATORS.get(original, (None, 0))
+    of_two = getattr(getattr(record, "__self__", None), "of_two", None)
 
     def operator(self: Tensor, *others: Any) -> Any:
         if not overrides._active:
@@ -51,6 +52,8 @@ def _operator(name: str, original: Any) -> Any:
     def direct(self: Tensor, other: object, *more: object) -> object:
         if overrides._active or more or (other.__class__ not in PLAIN and other.__class__ not in _NUMBERS):
             return operator(self, other, *more)
+        if other.__class__ is Tensor:
+            return of_two(self, other)
         return record((self, other))  # type: ignore[misc]
 
     return wraps(original)(operator if record is None else direct)

@@ -7,7 +7,7 @@ from typing import Any
 from ..ir.dtypes import dtype
 from ..tensors.tensor import Tensor
 from .common import row_major
-from .elementwise.call import finish_out
+from .elementwise.functions import finish_out
 from .in_place.writing import check_distinct
 from .return_types import make
 

@@ -27,7 +27,7 @@ from .explaining import explain
 from .interrupts import hold
 from .lone import LONE_AFTER, Lone, run_at_once
 from .plans import planned
-from .recorder import Recorder
+from .recorder import Recorder, Recorders
 from .runs import Run, name_kernel
 from .tape import NOWHERE, Entry, Structure, Tape, Value
 
@@ -55,11 +55,11 @@ class Engine:
         self.at_once = self.reads = 0
         self.counts = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0, "ahead": 0}
         self.eager = config.EAGER.is_on()
-        # By a kernel and which of its operands are one: how it runs alone, or None where it has to be recorded.
-        self.lone: Bounded[tuple[int, tuple[int, ...]], Lone | None] = Bounded(PLAN_CACHE_LIMIT)
+        # By a kernel's identity: how it runs alone.
+        self.lone: Bounded[int, Lone] = Bounded(PLAN_CACHE_LIMIT)
         # Reports of kernels that threads have not been told yet, by the thread's slot.
         self._reports: dict[int, tuple[int, int]] = {}
-        self.recorder = Recorder()
+        self.recorders = Recorders()
         self.limits = Limits(device)
         # What a device that works on its own does in between has states that no exception may interrupt.
         self._hold: Any = hold if device.asynchronous else self.lock
@@ -78,6 +78,11 @@ class Engine:
         return context.capture
 
     @property
+    def recorder(self) -> Recorder:
+        """What this thread records."""
+        return self.recorders.own
+
+    @property
     def maximum_bindings(self) -> int:
         """Most operands plus outputs that one kernel of the device may bind."""
         return self.device.maximum_bindings
@@ -85,10 +90,10 @@ class Engine:
     @property
     def tape(self) -> Tape:
         """What this thread recorded and nothing has computed yet."""
-        tape = self.recorder.tape
-        if not tape.open:
-            tape = self.recorder.tape = Tape(context.capture)
-        return tape
+        recorder = self.recorders.own
+        if not recorder.tape.open:
+            recorder.tape = Tape(context.capture)
+        return recorder.tape
 
     @property
     def kernels(self) -> list[Any]:
@@ -97,10 +102,10 @@ class Engine:
 
     def record(self, kernel: Any, values: Sequence[Value], parameters: Sequence[float | int] = ()) -> list[Value]:
         """Append a kernel over these values and return its outputs, which nothing has computed yet."""
-        recorder, tapes_lock = self.recorder, self.tapes_lock
+        recorder = self.recorders.own
         if recorder.lone >= LONE_AFTER and (made := run_at_once(self, recorder, kernel, values, parameters)):
             return made
-        tape, ahead = recorder.tape, recorder.ahead
+        tape, ahead, tapes_lock = recorder.tape, recorder.ahead, self.tapes_lock
         if ahead.traces and context.capture is None and ahead.reaches(kernel, tape):
             run_part(self, tape)
         while True:
@@ -233,7 +238,7 @@ class Engine:
         if context.capture is not None:
             context.capture.broken = "it reads results while it runs"
         self.reads += 1
-        recorder = self.recorder
+        recorder = self.recorders.own
         recorder.reads += 1
         return recorder
 
@@ -250,7 +255,7 @@ class Engine:
 
     def raise_failed_checks(self) -> None:
         """Raise the exception of a check that failed since the last results were read."""
-        recorder = self.recorder
+        recorder = self.recorders.own
         value = recorder.failed
         if value is None and not self.reports:
             return
@@ -259,7 +264,7 @@ class Engine:
 
     def _flush_reports(self) -> None:
         """Compute what reports, also what nobody can read any more."""
-        recorder = self.recorder
+        recorder = self.recorders.own
         if self.reports and recorder.told != recorder.reporting:
             tape = recorder.tape
             try:
@@ -302,7 +307,7 @@ class Engine:
         Raises:
             Exception: what a kernel raised. What is not computed by then is when it is asked for.
         """
-        recorder = self.recorder
+        recorder = self.recorders.own
         # Who asks for everything has what ran at once, too.
         recorder.unread = False
         tape = recorder.tape
@@ -340,8 +345,9 @@ class Engine:
 
     def _leave(self, tape: Tape) -> None:
         """Record what follows a failure elsewhere: who wants a value of the tape tries again, others need not hear of it."""
-        if self.recorder.tape is tape:
-            self.recorder.tape = Tape(open=False)
+        recorder = self.recorders.own
+        if recorder.tape is tape:
+            recorder.tape = Tape(open=False)
 
     def execute(self, run: Run) -> None:
         """Run a plan over buffers that nobody else sees: an exception leaves the rest undone, for good."""
@@ -366,7 +372,7 @@ class Engine:
             self._stop(tape, None)
         if not tape.entries:
             return
-        recorder = self.recorder
+        recorder = self.recorders.own
         alone = self.device.runs_single and len(tape.entries) == 1 and tape is recorder.tape
         recorder.lone = recorder.lone + 1 if alone else 0
         structure, whole = tape.structure(), tape.begun is None

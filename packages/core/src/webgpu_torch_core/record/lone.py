@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 #: so many results in a row, each asked for alone, before the next kernel runs at once
 LONE_AFTER = 4
-#: which of one or two operands are one
-_ONE, _ONE_TWICE, _TWO = (0,), (0, 0), (0, 1)
-_UNKNOWN: Any = object()
 
 
 class Lone(NamedTuple):
@@ -32,15 +29,16 @@ class Lone(NamedTuple):
 
     Fields:
         kernel: the one that was recorded; its identity is what it is found by, as long as it is here.
-        launch: what takes its buffers, each once, and its parameters, and returns those of its outputs.
+        launch: what takes the buffers of its operands and its parameters, and returns those of its outputs; None where it has to be
+            recorded.
         single: the type and the number of elements of its output, if there is one only.
         order: which of the buffers each of several outputs is.
     """
 
     kernel: Kernel
-    launch: Callable[[list[Any], Sequence[float | int]], list[Any]]
-    single: tuple[dtype, int] | None
-    order: tuple[int, ...]
+    launch: Callable[[list[Any], Sequence[float | int]], list[Any]] | None = None
+    single: tuple[dtype, int] | None = None
+    order: tuple[int, ...] = ()
 
 
 def run_at_once(
@@ -62,26 +60,15 @@ def run_at_once(
         if buffer is None or value.engine is not engine:
             return None
         buffers.append(buffer)
-    # Which operands are one; the usual patterns are there already.
-    given = buffers
-    if len(buffers) == 1:
-        same = _ONE
-    elif len(buffers) == 2:
-        same = _TWO
-        if buffers[0] is buffers[1]:
-            same, given = _ONE_TWICE, buffers[:1]
-    else:
-        same, given = tuple(map(buffers.index, buffers)), list(dict.fromkeys(buffers))
-    key = (id(kernel), same)
-    found = engine.lone.get(key, _UNKNOWN)
+    found = engine.lone.get(id(kernel))
     try:
-        if found is _UNKNOWN:
-            with engine.lock:
-                found = _planned(engine, key, kernel, values, parameters)
         if found is None:
+            with engine.lock:
+                found = engine.lone[id(kernel)] = _planned(engine, kernel, values, parameters)
+        if found.launch is None:
             recorder.lone = 0
             return None
-        made = found.launch(given, parameters)
+        made = found.launch(buffers, parameters)
     except Exception:
         return None
     engine.at_once += 1
@@ -95,27 +82,19 @@ def run_at_once(
     ]
 
 
-def _planned(
-    engine: Engine,
-    key: tuple[int, tuple[int, ...]],
-    kernel: Kernel,
-    values: Sequence[Value],
-    parameters: Sequence[float | int],
-) -> Lone | None:
-    """Return how a kernel runs alone, overwriting none of its operands; None where it cannot."""
+def _planned(engine: Engine, kernel: Kernel, values: Sequence[Value], parameters: Sequence[float | int]) -> Lone:
+    """Return how a kernel runs alone, over buffers of which several may be one, and overwriting none of them."""
     tape = Tape()
-    operands = tuple([tape.admit(value, value.buffer) for value in values])
+    given = [Value(engine, value.dtype, value.numel, object()) for value in values]
+    operands = tuple([tape.admit(value, value.buffer) for value in given])
     first = len(tape.slots)
     made = [Value(engine, output.dtype, output.numel) for output in kernel.outputs]
     tape.slots += map(ref, made)
     tape.entries.append(Entry(kernel, operands, first, tuple(parameters)))
     scheduled = engine.schedule(tape, [0], range(first, len(tape.slots)), (), True)
     # Inputs as they come in, and an output of its own for each.
-    alone = scheduled.single and scheduled.inputs == tuple(range(first)) and len(scheduled.outputs) == len(made)
-    found = None
-    if alone:
-        launch = engine.device.single(scheduled.plan, scheduled.fresh)
-        single = (made[0].dtype, made[0].numel) if len(made) == 1 else None
-        found = Lone(kernel, launch, single, tuple([number - first for _, number in scheduled.outputs]))
-    engine.lone[key] = found
-    return found
+    if not (scheduled.single and scheduled.inputs == tuple(range(first)) and len(scheduled.outputs) == len(made)):
+        return Lone(kernel)
+    launch = engine.device.single(scheduled.plan, scheduled.fresh)
+    single = (made[0].dtype, made[0].numel) if len(made) == 1 else None
+    return Lone(kernel, launch, single, tuple([number - first for _, number in scheduled.outputs]))

@@ -13,7 +13,7 @@ from .tape import Tape, Value
 _threads = itertools.count()
 
 
-class Recorder(threading.local):
+class Recorder:
     """What one thread records for a device.
 
     Attributes:
@@ -27,6 +27,8 @@ class Recorder(threading.local):
         unread: whether a kernel ran at once and nothing has been read since.
         ahead: where it may hand over what it repeats before all of it is recorded.
     """
+
+    __slots__ = ("ahead", "failed", "lone", "reads", "reporting", "slot", "tape", "told", "unread")
 
     def __init__(self) -> None:
         self.tape = Tape(open=False)
@@ -42,3 +44,10 @@ class Recorder(threading.local):
         """Return the code by which a kernel that this thread records reports what a check finds."""
         self.reporting += 1
         return number * REPORT_SLOTS + self.slot
+
+
+class Recorders(threading.local):
+    """The recorder of each thread: one look-up, where attributes of what differs by thread would be one each."""
+
+    def __init__(self) -> None:
+        self.own = Recorder()

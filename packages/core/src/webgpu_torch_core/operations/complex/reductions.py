@@ -13,7 +13,7 @@ from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import as_dimensions, attach, needs_gradient, no_view, reduced_shape, row_major
 from ..creation.ranges import arange
-from ..elementwise.call import finish_out
+from ..elementwise.functions import finish_out
 from ..movement.joining import cat
 from ..outputs import computed_in, into
 from ..reduction.moments import check_norm

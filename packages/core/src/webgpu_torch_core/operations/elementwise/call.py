@@ -35,19 +35,17 @@ from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import MetaValue, Storage, Tensor, check_supported
 from ..common import (
-    check_apart,
     needs_gradient,
     refusing,
-    require_castable,
-    require_tensor,
     result_layout,
     same_device,
 )
 from ..elements import at_start, is_taken, taken
-from ..in_place.writing import make_in_place, resize_as_result
+from ..in_place.writing import make_in_place
 from ..indexing.index_checks import require_divisor
 from .backward import Backward, Gradient
 from .facts import Facts
+from .functions import keyword_names, make_function, positional
 from .python_numbers import number_leaf, plain, varies
 from .refusals import refuse_options
 from .resolution import Resolution
@@ -153,6 +151,23 @@ class Elementwise:
         if may and (tracked or needs_gradient(*operands)):
             self._track(found, result, operands, extras)
         return result
+
+    def of_two(self, one: Tensor, other: Tensor) -> Tensor:
+        """Return what :meth:`call` returns of two plain tensors, in fewer steps where no gradient can flow to them."""
+        value, second = one._storage.value, other._storage.value
+        left, right, place = one._layout, other._layout, one.device
+        found = self.cache.get((left, one.dtype, value.numel, right, other.dtype, second.numel, *self.default_key))
+        if (
+            found is None or found.divides or left.offset or right.offset or place is not other.device
+            or one._requires_grad or other._requires_grad or one._grad_fn is not None or other._grad_fn is not None
+            or one._base is not None or other._base is not None
+        ):  # fmt: skip
+            return self.call((one, other))
+        engine = value.engine
+        if engine.__class__ is MetaEngine or found.dtype not in engine.device.dtypes:
+            return self.call((one, other))
+        made = engine.record(found.kernel, (value, second))
+        return Tensor._from_storage(Storage(made[0]), found.layout, found.dtype, place)
 
     def _add_options(self, extras: tuple[object, ...], key: list[object], parameters: list[object]) -> None:
         """Add options that are numbers given at run time to a call's parameters, others to its key."""
@@ -391,10 +406,10 @@ def elementwise(
 
     def decorate(definition: Callable[..., Any]) -> Any:
         name = definition.__name__
-        formula = definition if not _keyword_names(definition) else _positional(definition)
+        formula = definition if not keyword_names(definition) else positional(definition)
         defaults = tuple((definition.__kwdefaults__ or {}).values())
         core = Elementwise(name, formula, promotion, Facts(**facts), defaults=defaults)
-        function = _make_function(name, definition, core, tensors)
+        function = make_function(name, definition, core, tensors)
         if tensors < 2:
             DIRECT[function] = Direct(core.call, definition.__code__.co_argcount)
         is_method = namespace == "torch" if method is None else method
@@ -408,87 +423,3 @@ def elementwise(
         return function
 
     return decorate if definition is None else decorate(definition)
-
-
-def _keyword_names(definition: Callable[..., Any]) -> list[str]:
-    code = definition.__code__
-    return list(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
-
-
-def _positional(definition: Callable[..., Any]) -> Callable[..., Any]:
-    names = _keyword_names(definition)
-    count = definition.__code__.co_argcount
-
-    def positional(*values: Any) -> Any:
-        return definition(*values[:count], **dict(zip(names, values[count:], strict=True)))
-
-    return positional
-
-
-def _make_function(name: str, definition: Callable[..., Any], core: Elementwise, tensors: int) -> Any:
-    """Return the torch-level function with the definition's own parameter names, so that signatures are real."""
-    code = definition.__code__
-    operands = list(code.co_varnames[: code.co_argcount])
-    keywords = _keyword_names(definition)
-    defaults = definition.__kwdefaults__ or {}
-    positional_defaults = definition.__defaults__ or ()
-    plain = len(operands) - len(positional_defaults)
-    scope: dict[str, Any] = {"_call": core.call, "_Tensor": Tensor, "_require": require_tensor}
-    scope["_finish"] = partial(finish_out, exact=True) if core.facts.exact_out else finish_out
-    parts = list(operands[:plain])
-    for each, value in zip(operands[plain:], positional_defaults, strict=True):
-        scope[f"_default_{each}"] = value
-        parts.append(f"{each}=_default_{each}")
-    parts.append("*")
-    for each in keywords:
-        scope[f"_default_{each}"] = defaults[each]
-        parts.append(f"{each}=_default_{each}")
-    parts.append("out=None")
-    operand_tuple = "".join(f"{each}, " for each in operands)
-    extra_tuple = "".join(f"{each}, " for each in keywords)
-    checks = "".join(
-        f"    if not isinstance({each}, _Tensor): _require('{name}', '{each}', {position}, {each})\n"
-        for position, each in enumerate(operands[:tensors], 1)
-    )
-    source = (
-        f"def {name}({', '.join(parts)}):\n{checks}"
-        f"    _result = _call(({operand_tuple}), ({extra_tuple}))\n"
-        f"    return _result if out is None else _finish(_result, out, ({operand_tuple}))\n"
-    )
-    exec(compile(source, f"<operation {name}>", "exec"), scope)
-    function = scope[name]
-    function.__doc__ = definition.__doc__
-    function.__module__ = "webgpu_torch_core"
-    function.backward = core.backward
-    function.operation = core
-    return function
-
-
-def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] = (), exact: bool = False) -> Tensor:
-    """Return a result; where ``out`` is given, written into it, which is resized and laid out as the result is where it has another
-    shape: operands may be ``out`` itself, and no other part of it.
-
-    Raises:
-        RuntimeError: the result's type cannot be cast to that of ``out`` (``exact``: is another), or gradients are recorded.
-    """
-    if out is None:
-        return result
-    if not isinstance(out, Tensor):
-        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
-    check_apart(out, *operands, but_same=True)
-    if recording.enabled and (out.requires_grad or result.requires_grad):
-        raise RuntimeError(
-            "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
-        )
-    # Magnitudes of complex numbers are converted.
-    given = operands[0].dtype if operands and isinstance(operands[0], Tensor) else result.dtype
-    converts = given.is_complex and (out.dtype.is_floating_point or out.dtype is given)
-    if exact and out.dtype is not result.dtype and not converts:
-        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype.word}, but got {out.dtype.word} instead")
-    require_castable(result.dtype, out.dtype)
-    if out.device != result.device:
-        raise RuntimeError(f"Expected out tensor to be on {result.device}, but it is on {out.device}")
-    if out._layout.shape != result._layout.shape:
-        resize_as_result(out, result._layout)
-    out.copy_(result)
-    return out

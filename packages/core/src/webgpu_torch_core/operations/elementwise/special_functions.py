@@ -15,7 +15,8 @@ from ..in_place.writing import make_in_place
 from ..neural import layers
 from ..outputs import into
 from ..reduction.reductions import sum_to_size
-from .call import default_float, finish_out, result_type
+from .call import default_float, result_type
+from .functions import finish_out
 from .overloads import where
 from .polynomials import LARGEST_DEGREE
 

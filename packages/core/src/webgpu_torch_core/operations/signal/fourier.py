@@ -11,7 +11,8 @@ from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..common import as_leaf, dtype_title, require_layout
 from ..creation.ranges import arange
-from ..elementwise.call import default_float, finish_out
+from ..elementwise.call import default_float
+from ..elementwise.functions import finish_out
 from ..movement.joining import place_inside, roll
 from .fourier_transforms import half_transform, hermitian_transform, transform
 
