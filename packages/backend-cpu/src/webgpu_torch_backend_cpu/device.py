@@ -60,7 +60,7 @@ class CpuDevice(Device):
     """NumPy on the host."""
 
     name = "cpu"
-    algorithms = frozenset({"bincount", "fourier", "nonzero", "order_statistic", "unique"})
+    algorithms = frozenset({"bincount", "fourier", "histogram", "nonzero", "order_statistic", "unique"})
     # NumPy binds nothing, but a kernel over very many arrays neither stays in cache nor is quick to schedule.
     maximum_bindings = 32
     runs_single = True

@@ -73,5 +73,14 @@ def bincount(values: Array, minlength: int) -> tuple[Array]:
     return (np.bincount(values, minlength=minlength),)
 
 
+def histogram(values: Array, bins: int, low: float, high: float) -> tuple[Array]:
+    """Return how many numbers lie in each of equal bins between two ends, of which both count."""
+    inside = values[(values >= low) & (values <= high)]
+    places = np.minimum((inside - low) * bins / (high - low), bins - 1)
+    return (np.bincount(places.astype(np.intp), minlength=bins),)
+
+
 _NOTHING = np.empty(0, np.int64)
-ALGORITHMS = {"bincount": bincount, "nonzero": nonzero, "order_statistic": order_statistic, "unique": unique}
+ALGORITHMS = {
+    "bincount": bincount, "histogram": histogram, "nonzero": nonzero, "order_statistic": order_statistic, "unique": unique,
+}  # fmt: skip

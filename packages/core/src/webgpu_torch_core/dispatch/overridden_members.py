@@ -53,7 +53,7 @@ def _operator(name: str, original: Any) -> Any:
         if overrides._active or more or (other.__class__ not in PLAIN and other.__class__ not in _NUMBERS):
             return operator(self, other, *more)
         if other.__class__ is Tensor:
-            return of_two(self, other)
+            return of_two(self, other)  # type: ignore[misc]
         return record((self, other))  # type: ignore[misc]
 
     return wraps(original)(operator if record is None else direct)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.dtypes import dtype
+from ..record.grad_mode import recording
 from ..tensors.tensor import Tensor
-from .common import row_major
-from .elementwise.functions import finish_out
-from .in_place.writing import check_distinct
+from .common import check_apart, require_castable, row_major
+from .in_place.writing import check_distinct, resize_as_result
 from .return_types import make
 
 
@@ -65,3 +65,33 @@ def _written(result: Tensor, out: Tensor, exact: bool, read: tuple[object, ...])
     if exact or out._layout.shape == result._layout.shape:
         check_distinct(out)
     return finish_out(result, out, read, exact)
+
+
+def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] = (), exact: bool = False) -> Tensor:
+    """Return a result; where ``out`` is given, written into it, which is resized and laid out as the result is where it has another
+    shape: operands may be ``out`` itself, and no other part of it.
+
+    Raises:
+        RuntimeError: the result's type cannot be cast to that of ``out`` (``exact``: is another), or gradients are recorded.
+    """
+    if out is None:
+        return result
+    if not isinstance(out, Tensor):
+        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+    check_apart(out, *operands, but_same=True)
+    if recording.enabled and (out.requires_grad or result.requires_grad):
+        raise RuntimeError(
+            "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
+        )
+    # Magnitudes of complex numbers are converted.
+    given = operands[0].dtype if operands and isinstance(operands[0], Tensor) else result.dtype
+    converts = given.is_complex and (out.dtype.is_floating_point or out.dtype is given)
+    if exact and out.dtype is not result.dtype and not converts:
+        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype.word}, but got {out.dtype.word} instead")
+    require_castable(result.dtype, out.dtype)
+    if out.device != result.device:
+        raise RuntimeError(f"Expected out tensor to be on {result.device}, but it is on {out.device}")
+    if out._layout.shape != result._layout.shape:
+        resize_as_result(out, result._layout)
+    out.copy_(result)
+    return out

@@ -44,7 +44,8 @@ class Engine:
     """Records kernels for one device, a tape per thread, and runs them as plans."""
 
     def __init__(self, device: Device) -> None:
-        self.device = device
+        # The latter are most operands plus outputs that one kernel may bind.
+        self.device, self.maximum_bindings = device, device.maximum_bindings
         # Whether kernels report: asked for by every operation that reads at positions.
         self.reports = device.reports
         # The first is held while plans run, the second while a tape grows or is closed; taken in this order.
@@ -81,11 +82,6 @@ class Engine:
     def recorder(self) -> Recorder:
         """What this thread records."""
         return self.recorders.own
-
-    @property
-    def maximum_bindings(self) -> int:
-        """Most operands plus outputs that one kernel of the device may bind."""
-        return self.device.maximum_bindings
 
     @property
     def tape(self) -> Tape:

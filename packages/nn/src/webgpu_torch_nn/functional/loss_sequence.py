@@ -169,22 +169,21 @@ class _Alignment(Function):
 def _check_targets(targets: Tensor, lengths: Tensor | Sequence[int], count: int) -> None:
     """Raise PyTorch's errors for targets whose sizes do not fit their number, or the lengths where those are known."""
     where = "for argument #2 'targets' (while checking arguments for ctc_loss_allocate_outputs)"
-    known = lengths if not isinstance(lengths, Tensor) else None
     if targets.ndim not in (1, 2):
         raise RuntimeError(f"Expected 1 to 2 dimensions, but got {targets.ndim}-dimensional tensor {where}")
     if targets.ndim == 2 and targets.shape[0] != count:
         raise RuntimeError(
             f"Expected tensor to have size {count} at dimension 0, but got size {targets.shape[0]} {where}"
         )
-    if known is None:
+    if isinstance(lengths, Tensor):
         return
-    if targets.ndim == 2 and targets.shape[1] < max(known, default=0):
+    if targets.ndim == 2 and targets.shape[1] < max(lengths, default=0):
         raise RuntimeError(
-            f"Expected tensor to have size at least {max(known)} at dimension 1, but got size {targets.shape[1]} {where}"
+            f"Expected tensor to have size at least {max(lengths)} at dimension 1, but got size {targets.shape[1]} {where}"
         )
-    if targets.ndim == 1 and targets.shape[0] != sum(known):
+    if targets.ndim == 1 and targets.shape[0] != sum(lengths):
         raise RuntimeError(
-            f"Expected tensor to have size {sum(known)} at dimension 0, but got size {targets.shape[0]} {where}"
+            f"Expected tensor to have size {sum(lengths)} at dimension 0, but got size {targets.shape[0]} {where}"
         )
 
 

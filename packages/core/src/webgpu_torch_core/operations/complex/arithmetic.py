@@ -14,7 +14,7 @@ from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, needs_gradient
 from ..elementwise.call import Elementwise, default_float
-from ..elementwise.functions import finish_out
+from ..outputs import finish_out
 from ..reduction.reductions import sum_to_size
 from .interleaving import ZERO, join, part_alias
 from .views import as_complex, complex_view, conj, number_parts, part, view_as_real

@@ -13,9 +13,8 @@ from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import as_dimensions, attach, needs_gradient, no_view, reduced_shape, row_major
 from ..creation.ranges import arange
-from ..elementwise.functions import finish_out
 from ..movement.joining import cat
-from ..outputs import computed_in, into
+from ..outputs import computed_in, finish_out, into
 from ..reduction.moments import check_norm
 from ..reduction.reductions import restore
 from .views import as_complex, complex_view, conj, part, view_as_real

@@ -14,9 +14,9 @@ from .. import elementwise as e
 from ..common import attach, require_tensor, type_title
 from ..creation.factories import ones_like
 from ..elementwise.call import default_float
-from ..elementwise.functions import finish_out
 from ..in_place.writing import make_in_place
 from ..movement.views import make_view, transpose
+from ..outputs import finish_out
 from .interleaving import ZERO, join
 
 if TYPE_CHECKING:

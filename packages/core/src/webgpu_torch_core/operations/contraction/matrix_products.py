@@ -28,7 +28,7 @@ from ..common import (
     type_title,
 )
 from ..creation.factories import filled
-from ..elementwise.functions import finish_out
+from ..outputs import finish_out
 from ..reduction.reductions import sum_to_size
 
 if TYPE_CHECKING:

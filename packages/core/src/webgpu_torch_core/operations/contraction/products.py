@@ -207,6 +207,7 @@ def diagflat(input: Tensor, offset: int = 0) -> Tensor:
 
 
 @operation("composite", title="DiagEmbedBackward0")
+@remembered
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Matrices with the last dimension's elements on a diagonal, in two new dimensions."""
     depth = input.ndim + 1

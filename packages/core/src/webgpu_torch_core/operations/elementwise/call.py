@@ -37,15 +37,16 @@ from ...tensors.tensor import MetaValue, Storage, Tensor, check_supported
 from ..common import (
     needs_gradient,
     refusing,
+    require_tensor,
     result_layout,
     same_device,
 )
 from ..elements import at_start, is_taken, taken
 from ..in_place.writing import make_in_place
 from ..indexing.index_checks import require_divisor
+from ..outputs import finish_out
 from .backward import Backward, Gradient
 from .facts import Facts
-from .functions import keyword_names, make_function, positional
 from .python_numbers import number_leaf, plain, varies
 from .refusals import refuse_options
 from .resolution import Resolution
@@ -406,10 +407,10 @@ def elementwise(
 
     def decorate(definition: Callable[..., Any]) -> Any:
         name = definition.__name__
-        formula = definition if not keyword_names(definition) else positional(definition)
+        formula = definition if not _keyword_names(definition) else _positional(definition)
         defaults = tuple((definition.__kwdefaults__ or {}).values())
         core = Elementwise(name, formula, promotion, Facts(**facts), defaults=defaults)
-        function = make_function(name, definition, core, tensors)
+        function = _make_function(name, definition, core, tensors)
         if tensors < 2:
             DIRECT[function] = Direct(core.call, definition.__code__.co_argcount)
         is_method = namespace == "torch" if method is None else method
@@ -423,3 +424,57 @@ def elementwise(
         return function
 
     return decorate if definition is None else decorate(definition)
+
+
+def _keyword_names(definition: Callable[..., Any]) -> list[str]:
+    code = definition.__code__
+    return list(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
+
+
+def _positional(definition: Callable[..., Any]) -> Callable[..., Any]:
+    names = _keyword_names(definition)
+    count = definition.__code__.co_argcount
+
+    def positional(*values: Any) -> Any:
+        return definition(*values[:count], **dict(zip(names, values[count:], strict=True)))
+
+    return positional
+
+
+def _make_function(name: str, definition: Callable[..., Any], core: Elementwise, tensors: int) -> Any:
+    """Return the torch-level function with the definition's own parameter names, so that signatures are real."""
+    code = definition.__code__
+    operands = list(code.co_varnames[: code.co_argcount])
+    keywords = _keyword_names(definition)
+    defaults = definition.__kwdefaults__ or {}
+    positional_defaults = definition.__defaults__ or ()
+    plain = len(operands) - len(positional_defaults)
+    scope: dict[str, Any] = {"_call": core.call, "_Tensor": Tensor, "_require": require_tensor}
+    scope["_finish"] = partial(finish_out, exact=True) if core.facts.exact_out else finish_out
+    parts = list(operands[:plain])
+    for each, value in zip(operands[plain:], positional_defaults, strict=True):
+        scope[f"_default_{each}"] = value
+        parts.append(f"{each}=_default_{each}")
+    parts.append("*")
+    for each in keywords:
+        scope[f"_default_{each}"] = defaults[each]
+        parts.append(f"{each}=_default_{each}")
+    parts.append("out=None")
+    operand_tuple = "".join(f"{each}, " for each in operands)
+    extra_tuple = "".join(f"{each}, " for each in keywords)
+    checks = "".join(
+        f"    if not isinstance({each}, _Tensor): _require('{name}', '{each}', {position}, {each})\n"
+        for position, each in enumerate(operands[:tensors], 1)
+    )
+    source = (
+        f"def {name}({', '.join(parts)}):\n{checks}"
+        f"    _result = _call(({operand_tuple}), ({extra_tuple}))\n"
+        f"    return _result if out is None else _finish(_result, out, ({operand_tuple}))\n"
+    )
+    exec(compile(source, f"<operation {name}>", "exec"), scope)
+    function = scope[name]
+    function.__doc__ = definition.__doc__
+    function.__module__ = "webgpu_torch_core"
+    function.backward = core.backward
+    function.operation = core
+    return function

@@ -28,8 +28,8 @@ from ..common import (
 )
 from ..creation.factories import filled, number_of
 from ..in_place.writing import make_in_place, refuse_gradient, warn_of_repeats, without_repeats
+from ..outputs import finish_out
 from .call import result_type
-from .functions import finish_out
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number

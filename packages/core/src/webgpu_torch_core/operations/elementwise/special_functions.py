@@ -13,10 +13,9 @@ from .. import return_types
 from ..common import attach, require_tensor, type_title
 from ..in_place.writing import make_in_place
 from ..neural import layers
-from ..outputs import into
+from ..outputs import finish_out, into
 from ..reduction.reductions import sum_to_size
 from .call import default_float, result_type
-from .functions import finish_out
 from .overloads import where
 from .polynomials import LARGEST_DEGREE
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from ...dispatch.registry import operation
 from ...ir import expression as ir
-from ...ir.dtypes import bool_, dtype, float32, int32, int64, uint32
+from ...ir.dtypes import bool_, dtype, float32, int32, int64, uint8, uint32
 from ...ir.kernels import Operand, Output, Pointwise, Reduction, RowProgram, Store
 from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, layout
 from ...ir.monoids import monoid
@@ -120,15 +120,25 @@ def mask_positions(view: Tensor, mask: Tensor, dim: int) -> Tensor:
     return nonzero_positions(mask.to(view.device))
 
 
+def is_mask(entry: object) -> TypeGuard[Tensor]:
+    """Return whether an entry of a subscript is a tensor of truth values, of any shape: bytes were such, too."""
+    return isinstance(entry, Tensor) and entry.dtype in (bool_, uint8)
+
+
+def mask_alone(entries: list[object]) -> Tensor | None:
+    """Return the mask that the entries of a subscript begin with, of any shape, if all others are whole dimensions."""
+    first, *others = entries or (None,)
+    whole = all(isinstance(each, slice) and each == slice(None) for each in others)
+    return first if whole and is_mask(first) else None
+
+
 def filled_where(input: Tensor, entries: list[object], value: object) -> Tensor | None:
     """Return a tensor's elements with a number where a mask of its first dimensions, all of a subscript, holds.
 
     None if something else is to be written. Nothing has to know where the mask holds.
     """
-    mask = entries[0] if entries and isinstance(value, bool | int | float) else None
-    if not isinstance(mask, Tensor) or mask.dtype is not bool_ or mask.device != input.device:
-        return None
-    if not all(isinstance(each, slice) and each == slice(None) for each in entries[1:]):
+    mask = mask_alone(entries) if isinstance(value, bool | int | float) else None
+    if mask is None or mask.dtype is not bool_ or mask.device != input.device:
         return None
     dims, shape = mask.ndim, input._layout.shape
     fits = dims and mask._layout.shape == shape[:dims] and len(entries) == 1 + len(shape) - dims

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from ...dispatch.direct import PLAIN
 from ...dispatch.registry import operation
@@ -38,7 +38,16 @@ from ..movement.views import make_view, permute, select_dimension, slice_view
 from ..outputs import into
 from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions, write_slices
 from .index_checks import Report, bound, check_positions, in_range, means_tuple, positions_inside, require_inside
-from .nonzero import chooses, chosen_elements, coordinates, filled_where, mask_positions, masked_scatter
+from .nonzero import (
+    chooses,
+    chosen_elements,
+    coordinates,
+    filled_where,
+    is_mask,
+    mask_alone,
+    mask_positions,
+    masked_scatter,
+)
 from .scatter_reductions import scatter_reduce
 from .scattering import put_repeated
 
@@ -81,7 +90,7 @@ def _expand_subscript(input: Tensor, subscript: Any) -> _Entries:
                 each = each.to(int64)
         entries.append(each)
     consumed = sum(
-        each.ndim if _is_mask(each) else 1
+        each.ndim if is_mask(each) else 1
         for each in entries
         if each is not None and each is not Ellipsis and not isinstance(each, bool)
     )
@@ -107,10 +116,6 @@ def _expand_subscript(input: Tensor, subscript: Any) -> _Entries:
     return found
 
 
-def _is_mask(entry: object) -> TypeGuard[Tensor]:
-    return isinstance(entry, Tensor) and entry.dtype in (bool_, uint8)
-
-
 def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) -> tuple[Tensor, _Indices]:
     """Apply ints, slices and None as views; return the view and, per dimension left, its index tensor or None.
 
@@ -126,7 +131,7 @@ def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) 
             view = view.unsqueeze(dim)
             indices.append(None)
             dim += 1
-        elif isinstance(each, bool) or (_is_mask(each) and not each.ndim):
+        elif isinstance(each, bool) or (is_mask(each) and not each.ndim):
             view = view.unsqueeze(dim)
             indices.found.add(dim)
             indices.append(view.new_tensor([0] if each else [], dtype=int64))
@@ -136,7 +141,7 @@ def _apply_basic(input: Tensor, entries: _Entries, tracked: bool | None = None) 
             indices.append(None)
             dim += 1
         elif isinstance(each, Tensor):
-            if _is_mask(each):
+            if is_mask(each):
                 if each.dtype is uint8:
                     warn(_BYTES)
                 masks.append((dim, each))
@@ -255,12 +260,8 @@ def _lists_positions(subscript: object) -> bool:
 
 def _getitem_by_any(self: Tensor, subscript: object) -> Tensor:
     entries = _expand_subscript(self, subscript)
-    if (
-        entries
-        and _is_mask(entries[0])
-        and all(isinstance(each, slice) and each == slice(None) for each in entries[1:])
-    ):
-        mask, dims = entries[0], entries[0].ndim
+    if (mask := mask_alone(entries)) is not None:
+        dims = mask.ndim
         if 0 < dims <= self.ndim:
             if mask.dtype is uint8:
                 warn(_BYTES)
@@ -301,7 +302,7 @@ def _chosen_strides(view: Tensor, chosen: list[Tensor], first: int) -> tuple[int
 
 
 def _setitem(self: Tensor, subscript: Any, value: Any) -> None:
-    if _is_mask(subscript) and not subscript.ndim:
+    if is_mask(subscript) and not subscript.ndim:
         subscript = bool(subscript)
     if subscript is False:
         return

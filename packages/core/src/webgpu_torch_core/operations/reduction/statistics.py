@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...dispatch.titles import by_dimension
-from ...ir.dtypes import dtype, float32, int32, int64, promote_types
+from ...ir.dtypes import dtype, float32, float64, int32, int64, promote_types
 from ...ir.layouts import wrap_dimension
 from ...notices import warn
 from ...replay.recipes import remembered
@@ -29,7 +29,7 @@ from ..complex.views import conj, part
 from ..creation.ranges import arange, linspace
 from ..elementwise.call import default_float
 from ..elementwise.overloads import clamp, where
-from ..host_algorithms import has_algorithm
+from ..host_algorithms import has_algorithm, host_call
 from ..indexing.gathering import gather_known
 from ..movement.joining import cat
 from ..movement.views import narrow
@@ -382,7 +382,7 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
     refuse_types("histogram_cpu", input, 0, 1, 3)
     low, high = float(min), float(max)
     if low == high and input.numel():
-        low, high = input.min().item(), input.max().item()
+        low, high = (each.item() for each in (input.min(), input.max()))
     if low == high:
         low, high = low - 1, high + 1
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -390,6 +390,9 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
     if low > high:
         raise RuntimeError("max must be larger than min")
     values = input.detach().reshape(-1)
+    if values.dtype in (float32, float64) and has_algorithm(values, "histogram"):
+        found = host_call("histogram", (values,), ((bins,),), (values.dtype,), bins=bins, low=low, high=high)
+        return into(found[0], out, True)
     inside = (values >= low) & (values <= high)
     place = clamp(((values - low) * bins / (high - low)).floor(), 0, bins - 1)
     place = where(inside, place, 0).to(int64)

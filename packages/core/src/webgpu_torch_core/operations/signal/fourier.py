@@ -12,8 +12,8 @@ from ...tensors.tensor import Tensor
 from ..common import as_leaf, dtype_title, require_layout
 from ..creation.ranges import arange
 from ..elementwise.call import default_float
-from ..elementwise.functions import finish_out
 from ..movement.joining import place_inside, roll
+from ..outputs import finish_out
 from .fourier_transforms import half_transform, hermitian_transform, transform
 
 if TYPE_CHECKING:
