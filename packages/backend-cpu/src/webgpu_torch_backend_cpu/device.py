@@ -140,7 +140,7 @@ class CpuDevice(Device):
         settles = isinstance(function, Adaptive)
         in_order = step.operands == (*range(last),)
 
-        def launch(buffers: Sequence[Any], parameters: Sequence[float | int]) -> list[object]:
+        def launch(buffers: Sequence[object], parameters: Sequence[float | int]) -> list[object]:
             # What a program does that reads each of a few numbers: each call counts.
             nonlocal function, settles
             if settles and function.settled is not None:
@@ -149,9 +149,9 @@ class CpuDevice(Device):
             if len(buffers) == 2:
                 # Without the call that a comprehension is.
                 one, other = buffers
-                arrays: Sequence[object] = (one.array, other.array)
+                arrays: Sequence[object] = (one.array, other.array)  # type: ignore[attr-defined]
             else:
-                arrays = [buffer.array for buffer in buffers]
+                arrays = [buffer.array for buffer in buffers]  # type: ignore[attr-defined]
             run = _quietly if not _BY_CONTEXT or _is_quiet.get() else _quiet.enter
             run(function, arrays if in_order else operands(arrays), (array,), parameters)
             return [Buffer(self, array, size)]

@@ -260,18 +260,16 @@ def _lists_positions(subscript: object) -> bool:
 
 def _getitem_by_any(self: Tensor, subscript: object) -> Tensor:
     entries = _expand_subscript(self, subscript)
-    if (mask := mask_alone(entries)) is not None:
-        dims = mask.ndim
-        if 0 < dims <= self.ndim:
-            if mask.dtype is uint8:
-                warn(_BYTES)
-            # Positions need not be taken apart into dimensions, nor known where of everything no gradient asks for them.
-            if dims == self.ndim and chooses(self, mask):
-                return chosen_elements(self, mask)
-            positions = mask_positions(self, mask, 0)
-            shape = self._layout.shape
-            flat = self.reshape((number_of_elements(shape[:dims]), *shape[dims:]))
-            return take_positions(flat, 0, positions, "IndexBackward0", _chosen_strides(self, [positions] * dims, 0))
+    if (mask := mask_alone(entries)) is not None and 0 < (dims := mask.ndim) <= self.ndim:
+        if mask.dtype is uint8:
+            warn(_BYTES)
+        # Positions need not be taken apart into dimensions, nor known where of everything no gradient asks for them.
+        if dims == self.ndim and chooses(self, mask):
+            return chosen_elements(self, mask)
+        positions = mask_positions(self, mask, 0)
+        shape = self._layout.shape
+        flat = self.reshape((number_of_elements(shape[:dims]), *shape[dims:]))
+        return take_positions(flat, 0, positions, "IndexBackward0", _chosen_strides(self, [positions] * dims, 0))
     view, indices = _apply_basic(self, entries)
     if all(each is None for each in indices):
         if view is not self:

@@ -386,9 +386,9 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
     if low == high:
         low, high = low - 1, high + 1
     if not (math.isfinite(low) and math.isfinite(high)):
-        raise RuntimeError(f"range of [{low}, {high}] is not finite")
+        raise RuntimeError(f"torch.histc: range of [{low:g}, {high:g}] is not finite")
     if low > high:
-        raise RuntimeError("max must be larger than min")
+        raise RuntimeError("torch.histc: max must be larger than min")
     values = input.detach().reshape(-1)
     if values.dtype in (float32, float64) and has_algorithm(values, "histogram"):
         found = host_call("histogram", (values,), ((bins,),), (values.dtype,), bins=bins, low=low, high=high)
