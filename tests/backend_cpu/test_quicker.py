@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import pytest
 import torch
 import webgpu_torch as ours
 from webgpu_torch_backend_cpu import special
 from webgpu_torch_backend_cpu.compiler import source_of
 from webgpu_torch_backend_cpu.quicker import quicker
 from webgpu_torch_core.ir import expression as ir
-from webgpu_torch_core.ir.dtypes import float32, float64
+from webgpu_torch_core.ir.dtypes import float32, float64, int32
 from webgpu_torch_core.ir.kernels import Operand, Pointwise, Store
 
 NUMBERS = np.concatenate(
@@ -75,3 +78,42 @@ def test_a_part_of_what_is_negative_is_the_greater_one() -> None:
     for slope, step in ((0.5, "maximum"), (1.5, "select"), (-0.5, "select")):
         root = ir.select(ir.apply("less", zero, value), value, ir.apply("multiply", value, slope))
         assert quicker(root, many=False).step == step
+
+
+KINDS = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "uint8", "bool")
+
+
+@pytest.mark.parametrize("count", [3, 50])
+@pytest.mark.parametrize("kind", KINDS)
+def test_ones_where_a_test_holds(kind: str, count: int) -> None:
+    """Few elements and many are written in different ways."""
+
+    def made(library: Any) -> list[Any]:
+        of, numbers = getattr(library, kind), library.arange(count)
+        chosen = [
+            library.where(numbers[:, None] < numbers, library.tensor(one, dtype=of), zero)
+            for one, zero in ((1, 0), (1, 1))
+        ]
+        minus = [library.where(numbers > 1, 1.0, -0.0).to(of), (numbers > 1).to(library.int32).to(of)]
+        whole = [
+            library.eye(count, dtype=of),
+            library.nn.functional.one_hot(numbers, count).to(of),
+            library.ones(2, count).to(of).diag_embed(),
+        ]
+        return [each.to(library.float64) for each in (*chosen, *minus, *whole)]
+
+    with ours.device("cpu"):
+        found = [torch.tensor(each.tolist(), dtype=torch.float64) for each in made(ours)]
+    for one, other in zip(found, made(torch), strict=True):
+        assert torch.equal(one, other)
+        assert torch.equal(one.signbit(), other.signbit())
+
+
+def test_a_choice_between_one_and_zero_is_a_test() -> None:
+    x = ir.load(0, 0, (1,), float32)
+    test = ir.apply("less", x, 0.5)
+    for one, zero, step in ((1.0, 0.0, "cast"), (1.0, -0.0, "select"), (2.0, 0.0, "select"), (0.0, 1.0, "select")):
+        root = ir.select(test, ir.constant(one, float32), ir.constant(zero, float32))
+        assert quicker(root, many=True).step == step
+    twice = ir.cast(ir.select(test, ir.constant(1, int32), ir.constant(0, int32)), float32)
+    assert quicker(twice, many=True).arguments == (test,)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from webgpu_torch_core.ir.dtypes import bool_, float32, float64
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, float16, float32, float64
 from webgpu_torch_core.ir.expression import Expression, constant, make, rewrite, topological
 
 from .special import ERF_ANGLE
 
 NUMBERS = ("constant", "parameter")
+#: what may be another test, or another choice
+_REWRITTEN = ("cast", "minimum", "not_equal", "select")
 
 #: log2((1 - p) / p) / x of the share p of normal numbers below x, as A + B s + C / (s + D + E / (s + F)) of s = x x; D + E / (s + F)
 #: is given by its value less s + F. Fitted to the least greatest error of x p, 1.2e-7, by iterated reweighting (C. Lawson, 1961).
@@ -24,8 +26,8 @@ _NORMAL = {
 def quicker(root: Expression, many: bool) -> Expression:
     """Return an expression in quicker steps; of ``many`` elements calls of a function that would need new memory are written out."""
     steps = {node.step for node in topological(root)}
-    if not steps.isdisjoint(("minimum", "not_equal", "select")):
-        root = rewrite(root, _tests_and_bounds, ("minimum", "not_equal", "select"))
+    if not steps.isdisjoint(_REWRITTEN):
+        root = rewrite(root, _tests_and_bounds, _REWRITTEN)
     if many and "erf" in steps:
         root = rewrite(rewrite(root, _normal_share, ("multiply",)), _error_function, ("erf",))
     return root
@@ -39,7 +41,13 @@ def _tests_and_bounds(node: Expression, arguments: tuple[Expression, ...]) -> Ex
             least, value = inner.arguments if inner.arguments[0].step in NUMBERS else inner.arguments[::-1]
             return make("clip", (value, least, most), None, node.dtype) if least.step in NUMBERS else None
     if node.step == "select":
-        return _greater_part(node, arguments)
+        greater = _greater_part(node, arguments)
+        return _converted_test(node, arguments) if greater is None else greater
+    if node.step == "cast":
+        (inner,) = arguments
+        if inner.step != "cast" or inner.arguments[0].dtype is not bool_:
+            return None
+        return inner.arguments[0] if node.dtype is bool_ else make("cast", inner.arguments, None, node.dtype)
     if node.step != "not_equal" or arguments[0].step != "cast" or arguments[1].step != "constant":
         return None
     (test,) = arguments[0].arguments
@@ -62,6 +70,14 @@ def _greater_part(node: Expression, arguments: tuple[Expression, ...]) -> Expres
     factor = factors[0] if factors[1] is x else factors[1]
     is_part = factor.step == "constant" and 0 < factor.payload <= 1
     return make("maximum", (x, part), None, node.dtype) if is_part else None
+
+
+def _converted_test(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+    """Return 1 where a test holds and 0 elsewhere as the test in another type."""
+    test, one, other = arguments
+    plain = one.step == other.step == "constant" and node.dtype not in (bool_, float16, bfloat16)
+    found = plain and one.payload == 1 and other.payload == 0
+    return make("cast", (test,), None, node.dtype) if found and math.copysign(1, other.payload) > 0 else None
 
 
 def _normal_share(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import bool_, dtype, float16, float32
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float16, float32
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Store
 from webgpu_torch_core.ir.layouts import Shape, contiguous_strides, number_of_elements
@@ -29,6 +29,10 @@ Block = dict[int, str]
 
 #: elements from which on positions are computed in 64 bits
 WIDE_ELEMENTS = 1 << 31
+
+
+#: types that no conversion by NumPy alone makes truth values into
+_APART = (bool_, bfloat16)
 
 
 class Writer:
@@ -187,6 +191,8 @@ class Writer:
         function = FUNCTIONS.get(value.step)
         if value.step in CHOICES and value.dtype is kind and kind is not bool_:
             function, more = f"r.{value.step}", CHOICES[value.step]
+        elif value.step == "cast" and value.dtype is kind and value.arguments[0].dtype is bool_ and kind not in _APART:
+            function, more = "r.cast", f", n.{TYPES[kind.name]}"
         elif value.step == "cast" and kind is float16 and value.arguments[0].dtype is float32:
             function, more = "r.to_half", ""
         elif function is None or value.dtype is not kind or kind.name in ("bfloat16", "float16"):
