@@ -217,6 +217,25 @@ class TestDlpack:
         mine[1] = 2
         assert mine.tolist() == theirs.tolist() == [1, 2, 0, 0]
 
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("version", [None, (0, 8), (1, 0), (1, 1)])
+    def test_capsules_of_versions(self, kind: str, version: Any) -> None:
+        mine, theirs = (library.arange(3).to(getattr(library, kind)) for library in (ours, torch))
+        capsules = [each.__dlpack__(max_version=version) for each in (mine, theirs)]
+        assert [repr(each).split('"')[1] for each in capsules] == ["dltensor_versioned" if version and version[0] else "dltensor"] * 2
+        back = torch.utils.dlpack.from_dlpack(capsules[0])
+        assert back.dtype is theirs.dtype
+        back[0] = 1
+        assert mine.tolist() == back.tolist() == [1, 1, kind == "bool" or 2]
+        agree(lambda t: t.ones(2).__dlpack__(stream=1))
+
+    def test_numpy_may_write(self) -> None:
+        for library in (torch, ours):
+            tensor = library.zeros(3)
+            array = np.from_dlpack(tensor)
+            array[1] = 5
+            assert tensor.tolist() == [0, 5, 0]
+
     def test_capsules(self) -> None:
         mine = ours.arange(6.0).reshape(2, 3)
         assert mine.__dlpack_device__() == torch.arange(6.0).__dlpack_device__() == (1, 0)

@@ -110,7 +110,8 @@ class UninitializedTensorMixin(Tensor):
         """
         name = getattr(func, "__name__", "")
         if name in _WITHOUT_SIZE or name in ("__get__", "__set__", "__delete__"):
-            return disabled_implementation(func, types, args, kwargs)  # type: ignore[arg-type]
+            # A parameter's results are plain tensors; what becomes of a buffer has no size either.
+            return super().__torch_function__(func, types, args, kwargs)  # type: ignore[arg-type]
         raise ValueError(
             f"Attempted to use an uninitialized parameter in {func}. This error happens when you are using a `LazyModule` or "
             f"explicitly manipulating `torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call `forward` with a "

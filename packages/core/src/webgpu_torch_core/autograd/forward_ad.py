@@ -211,7 +211,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         return UnpackedDualTensor(tensor, None)
     own = _level.duals.tangent_of(tensor) if _level.duals is not None else None
     if own is not None:
-        return UnpackedDualTensor(_released(tensor, [each for each, _ in duals]), own)
+        return UnpackedDualTensor(_released(tensor, [each for each, _ in duals], "Identity"), own)
     stand_ins = [each for each, _ in duals]
     with enable_grad():
         vector = tensor.detach().new_zeros(tensor.shape).requires_grad_()
@@ -230,15 +230,15 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
             )  # fmt: skip
     if pairs and product is None:
         product = vector.detach()
-    return UnpackedDualTensor(
-        _released(tensor, stand_ins), None if product is None else _released(product, [*stand_ins, vector])
-    )
+    tangent = None if product is None else _released(product, [*stand_ins, vector], "ViewBackward0")
+    return UnpackedDualTensor(_released(tensor, stand_ins, "Identity"), tangent)
 
 
-def _released(tensor: Tensor, own: list[Tensor]) -> Tensor:
-    """Return a tensor without its graph, where that leads to nothing but this module's own leaves."""
+def _released(tensor: Tensor, own: list[Tensor], title: str) -> Tensor:
+    """Return a tensor that has no tangent itself: without its graph, where that leads to nothing but this module's own leaves."""
     edge, known = tensor._gradient_edge(), {id(each) for each in own}
     nodes = reachable([edge] if edge else [])
-    if any(isinstance(each, AccumulateGrad) and id(each.variable) not in known for each in nodes):
-        return tensor
-    return tensor.detach()
+    if not any(isinstance(each, AccumulateGrad) and id(each.variable) not in known for each in nodes):
+        return tensor.detach()
+    with enable_grad():
+        return attach(tensor.detach(), title, (tensor,), lambda gradient: None if _level.unpacking else gradient)

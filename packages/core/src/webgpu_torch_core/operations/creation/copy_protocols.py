@@ -95,10 +95,13 @@ def _dlpack(self: Tensor, *, stream: Any = -1, max_version: Any = None, dl_devic
 
     Raises:
         BufferError: a tensor that requires a gradient, that is not on the CPU, or is to go to another device.
+        AssertionError: a stream, of which the CPU has none.
     """
+    if stream not in (-1, None):
+        raise AssertionError("stream should be None on cpu.")
     if dl_device is not None and tuple(dl_device) != device_of(self):
         raise BufferError(f"cannot lend memory of {self.device} to DLPack device {tuple(dl_device)}")
-    return exported(self.clone() if copy else self)
+    return exported(self.clone() if copy else self, max_version)
 
 
 def _dlpack_device(self: Tensor) -> tuple[int, int]:

@@ -146,8 +146,8 @@ def _tensor_of(loan: _Loan) -> Tensor:
     return whole.as_strided(shape, strides).clone()
 
 
-def exported(tensor: Tensor) -> Any:
-    """Return a capsule that lends a tensor's memory.
+def exported(tensor: Tensor, version: tuple[int, int] | None = None) -> Any:
+    """Return a capsule that lends a tensor's memory, of the newest kind that a reader of this version takes.
 
     Raises:
         BufferError: a tensor that requires a gradient, or that is not on the CPU.
@@ -158,12 +158,18 @@ def exported(tensor: Tensor) -> Any:
         raise BufferError(
             f"Can't export tensors on {tensor.device}: DLPack has no way to its memory; copy it to the CPU first"
         )
-    if tensor.dtype is not bfloat16:
-        return tensor.numpy().__dlpack__()
-    # NumPy lends the bits as 16-bit integers; what they are is written into the capsule.
-    capsule = tensor.view(int16).numpy().__dlpack__()
-    array = _Managed.from_address(_get_pointer(capsule, _NAME)).array
-    array.code = 4
+    # NumPy lends the bits of bfloat16 as 16-bit integers.
+    array = (tensor.view(int16) if tensor.dtype is bfloat16 else tensor).numpy()
+    try:
+        # Readers of older capsules are not told that they may write there.
+        capsule = array.__dlpack__() if version is None else array.__dlpack__(max_version=version)
+    except TypeError:
+        # NumPy from before versions.
+        capsule = array.__dlpack__()
+    if tensor.dtype is bfloat16:
+        name = next(each for each in _NAMES if _is_valid(capsule, each))
+        layout = _Managed if name == _NAME else _Versioned
+        layout.from_address(_get_pointer(capsule, name)).array.code = 4
     return capsule
 
 

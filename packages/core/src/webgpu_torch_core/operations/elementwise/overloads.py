@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...dispatch.type_rules import involves_complex
-from ...ir.dtypes import bool_, complex128, float32, float64, uint8
+from ...ir.dtypes import bool_, complex128, float16, float32, float64, uint8
 from ...ir.host_bytes import check_number, real_number, stored
 from ...ir.layouts import broadcast_shapes
 from ...notices import warn_once
@@ -82,8 +82,16 @@ def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
     return e.sub(other, input, alpha=alpha)
 
 
+def _cube(input: Tensor) -> Tensor:
+    """Return ``input ** 3``, of float16 rounded once and of other types by every product, as PyTorch rounds it."""
+    if input.dtype is float16:
+        wide = input.to(float32)
+        return (e.square(wide) * wide).to(float16)
+    return e.square(input) * input
+
+
 _SIMPLE_POWERS = {
-    0.5: lambda x: e.sqrt(x), 1.0: lambda x: x.clone(), 2.0: lambda x: e.square(x), 3.0: lambda x: e.square(x) * x,
+    0.5: lambda x: e.sqrt(x), 1.0: lambda x: x.clone(), 2.0: lambda x: e.square(x), 3.0: lambda x: _cube(x),
     -1.0: lambda x: e.reciprocal(x), -0.5: lambda x: e.rsqrt(x), -2.0: lambda x: e.reciprocal(e.square(x)),
 }  # fmt: skip
 
@@ -94,10 +102,10 @@ _EXPONENTS = {float32: 378.0, float64: 2100.0}
 
 def _simple_power(simple: Callable[[Tensor], Tensor], input: Tensor, exponent: float) -> Tensor:
     """Return a power by a shorter way; its gradient is the power's, which needs the input and not the result."""
-    if exponent > 0.5 or not needs_gradient(input):
+    if exponent == 2 or not needs_gradient(input):
         return simple(input)
     saved = input._save()
-    slope = lambda grad: grad * (exponent * pow(saved.unpack(), exponent - 1))  # noqa: E731
+    slope = lambda grad: grad * (pow(saved.unpack(), exponent - 1) * exponent)  # noqa: E731
     return attach(simple(input.detach()), "PowBackward0", (input,), slope)
 
 

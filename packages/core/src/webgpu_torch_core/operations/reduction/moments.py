@@ -45,6 +45,8 @@ class _Spread(NamedTuple):
 
     def with_gradient(self, result: Tensor, title: str, slope: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
         """Return a result; ``slope`` gives the input's gradient from the result's and the input."""
+        if not needs_gradient(self.input):
+            return result
         saved = self.input._save()
         return attach(result, title, (self.input,), lambda grad: slope(grad, saved.unpack()))
 
