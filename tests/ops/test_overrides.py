@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -85,6 +87,100 @@ def test_a_mode_sees_the_calls_that_pytorch_shows_it(name: str) -> None:
         # A Parameter asks plain tensors for their properties here.
         logs[1] = [each for each in logs[1] if each != "__get__"]
     assert logs[1] == logs[0]
+
+
+#: functions of networks that PyTorch calls by other ones, or of which it looks at the arguments first
+CALLED_BY_OTHERS = {
+    "grouped_mm", "l1_loss", "sigmoid", "tanh", "threshold", "upsample", "upsample_bilinear", "upsample_nearest",
+}  # fmt: skip
+
+
+def _functions_of_networks() -> list[str]:
+    own, theirs = vars(facade.nn.functional), vars(torch.nn.functional)
+    names = [name for name in own if not name.startswith("_") and name not in CALLED_BY_OTHERS]
+    functions = [name for name in names if isinstance(theirs.get(name), types.FunctionType) and callable(own[name])]
+    # Several pools are chosen from two functions by a name of any arguments.
+    return [name for name in functions if "args" not in inspect.signature(theirs[name]).parameters]
+
+
+@pytest.mark.parametrize("name", _functions_of_networks())
+@given(data=st.data())
+def test_handlers_are_given_the_arguments_that_pytorch_gives_them(name: str, data: st.DataObject) -> None:
+    parameters = list(inspect.signature(getattr(torch.nn.functional, name)).parameters.values())
+    required = sum(each.default is each.empty for each in parameters)
+    options = data.draw(st.lists(st.sampled_from(parameters[required:] or parameters), unique=True, max_size=3))
+    given = {each.name: each.default for each in options if each in parameters[required:]}
+    by_place = data.draw(st.integers(1, max(1, required)))
+    given |= {each.name: number for number, each in enumerate(parameters[by_place:required])}
+    answers: list[Any] = []
+    for library in (torch, facade):
+
+        class Answering:
+            @classmethod
+            def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                shown = {key: "self" if isinstance(value, cls) else value for key, value in (kwargs or {}).items()}
+                return getattr(func, "__name__", None), len(args), shown
+
+        # The first object of a class that overrides and holds no tensor is noticed where a call fails.
+        core_overrides.notice((Answering(),), {})
+        try:
+            answers.append(getattr(library.nn.functional, name)(*(Answering() for _ in range(by_place)), **given))
+        except TypeError:
+            answers.append(TypeError)
+    assert answers[1] == answers[0]
+
+
+@pytest.mark.parametrize("name", ["celu", "selu", "add", "where", "linear", "multilabel_soft_margin_loss"])
+def test_the_first_object_that_overrides_and_is_no_tensor(name: str) -> None:
+    answers = []
+    for library in (torch, facade):
+
+        class Answering:
+            @classmethod
+            def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+                return func.__name__
+
+        home = library if name in ("add", "where") else library.nn.functional
+        count = {"celu": 1, "selu": 1, "where": 3}.get(name, 2)
+        answers.append(getattr(home, name)(*(Answering() for _ in range(count))))
+    assert answers[1] == answers[0]
+
+
+class Unanswering:
+    """Declines every call, and knows some operators itself."""
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return NotImplemented
+
+    def __radd__(self, other: Any) -> str:
+        return "radd"
+
+    def __rand__(self, other: Any) -> str:
+        return "rand"
+
+    def __rmatmul__(self, other: Any) -> str:
+        return "rmatmul"
+
+
+_BINARY = ["+", "-", "*", "/", "@", "**", "//", "%", "<", "<=", ">", ">=", "==", "!=", "&", "|", "^", "<<", ">>"]
+
+
+@pytest.mark.parametrize("sign", _BINARY)
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("noticed", [True, False])
+def test_operators_beside_objects_that_decline(sign: str, first: bool, noticed: bool) -> None:
+    answers = []
+    for library in (torch, facade):
+        if noticed:
+            core_overrides.notice((Unanswering(),), {})
+        sides = library.ones(2), Unanswering()
+        one, two = sides if first else sides[::-1]
+        try:
+            answers.append(eval(f"one {sign} two", {"one": one, "two": two}))
+        except TypeError as error:
+            answers.append(str(error))
+    assert answers[1] == answers[0]
 
 
 def test_nothing_is_sent_once_the_modes_are_closed() -> None:

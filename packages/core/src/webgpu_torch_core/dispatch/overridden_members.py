@@ -9,7 +9,7 @@ from ..tensors.kinds import TensorKinds
 from ..tensors.tensor import Tensor
 from . import overrides
 from .direct import OPERATORS, PLAIN
-from .overrides import PATHS, dispatch, mode_stack, notice, public
+from .overrides import PATHS, any_overrides, dispatch, mode_stack, notice, public
 
 _watched: list[tuple[str, Any]] = []
 #: operators that PyTorch reports as the method they stand for
@@ -44,7 +44,7 @@ def _operator(name: str, original: Any) -> Any:
         try:
             return dispatch(getattr(Tensor, name), original, (self, *others), {})
         except TypeError:
-            if not notice(others, {}):
+            if not any_overrides(others):
                 raise
             # The other operand's class may know what to do.
             return NotImplemented

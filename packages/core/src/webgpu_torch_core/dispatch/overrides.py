@@ -18,6 +18,7 @@ from .autocast import follows_rule, with_autocast
 from .deprecated_overloads import modern_arguments
 from .direct import DIRECT, PLAIN
 from .numpy_names import other_names
+from .python_functions import spelled_out, written_in_python
 from .torch_dispatch import UNANSWERED, Disabled, Dispatching, first_answer, insert, notice_answering
 
 #: whether anything may override: a class was made that does, an object was seen that does, or a mode is open
@@ -29,21 +30,12 @@ _lock = threading.RLock()
 listeners: list[Callable[[bool], None]] = []
 #: every overridable function and where it is found
 PATHS: dict[Any, str] = {}
-#: functions of networks that PyTorch does not write in Python
-_BUILT_IN = frozenset(
-    f"torch.nn.functional.{name}" for name in (
-        "adaptive_avg_pool1d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "bilinear", "celu_", "channel_shuffle", "conv1d",
-        "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity",
-        "elu_", "gelu", "hardshrink", "hardtanh_", "leaky_relu_", "linear", "logsigmoid", "native_channel_shuffle",
-        "one_hot", "pad", "pairwise_distance", "pdist", "pixel_shuffle", "pixel_unshuffle", "prelu", "relu_", "rrelu_",
-        "scaled_dot_product_attention", "selu_", "softplus", "softshrink", "threshold_",
-    )
-)  # fmt: skip
-#: functions of others that it does write in Python
-_WRITTEN_IN_PYTHON = frozenset(
-    f"torch.{name}" for name in (
-        "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors", "cartesian_prod", "cdist", "einsum",
-        "lu", "meshgrid", "norm", "pca_lowrank", "split", "stft", "svd_lowrank", "tensordot", "unique", "unique_consecutive",
+#: operators of two operands that are reported by their own names
+_BINARY = frozenset(
+    f"torch.Tensor.__{name}__"
+    for name in (
+        "and", "rand", "iand", "or", "ror", "ior", "xor", "rxor", "ixor", "lshift", "rlshift", "ilshift", "rshift", "rrshift",
+        "irshift", "eq", "rsub", "rdiv", "rmod", "rpow", "floordiv", "rfloordiv", "rmatmul",
     )
 )  # fmt: skip
 _NEVER = frozenset((Tensor, int, float, bool, complex, str, type(None), slice, type(Ellipsis), dict))
@@ -194,11 +186,17 @@ def _overloaded(values: Iterable[Any], found: list[Any], plain: bool = False, ne
 def notice(args: Any, kwargs: Any) -> bool:
     """Return whether an argument that is no tensor overrides; from then on every call looks for such arguments."""
     global _active, _lasting
-    if _active or not (_overloaded(args, []) or _overloaded(kwargs.values(), [])):
+    # What a function calls may have noticed them before it failed.
+    if not (_overloaded(args, []) or _overloaded(kwargs.values(), [])):
         return False
     with _lock:
         _active = _lasting = True
     return True
+
+
+def any_overrides(values: Iterable[object]) -> bool:
+    """Return whether one of these objects overrides."""
+    return bool(_overloaded(values, []))
 
 
 def _notify(active: bool) -> None:
@@ -242,11 +240,6 @@ def count_modes(step: int) -> None:
 
 
 # Calls
-
-
-def written_in_python(path: str) -> bool:
-    """Return whether PyTorch writes a function in Python: the ``types`` of its calls name plain tensors, too."""
-    return path in _WRITTEN_IN_PYTHON or (path.startswith("torch.nn.functional.") and path not in _BUILT_IN)
 
 
 def public(
@@ -383,7 +376,15 @@ def _ask(call: Any, found: Sequence[Any], args: Any, kwargs: Any) -> Any:
     Raises:
         TypeError: nobody answered.
     """
-    return first_answer("__torch_function__", _name_of, _state.modes, call, found, args, kwargs)
+    if PATHS.get(call, "").startswith("torch.nn.functional.") and written_in_python(PATHS[call]):
+        args, kwargs = spelled_out(call, args, kwargs)
+    try:
+        return first_answer("__torch_function__", _name_of, _state.modes, call, found, args, kwargs)
+    except TypeError:
+        if found and PATHS.get(call) in _BINARY:
+            # The other operand's class may know what to do.
+            return NotImplemented
+        raise
 
 
 def _name_of(call: Callable[..., object]) -> str:

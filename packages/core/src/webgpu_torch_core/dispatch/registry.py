@@ -13,7 +13,8 @@ from ..tensors.tensor import Tensor
 from .autocast import with_autocast
 from .direct import within
 from .numpy_names import with_numpy_names
-from .overrides import public, written_in_python
+from .overrides import public
+from .python_functions import written_in_python
 from .titles import Title, titled
 from .type_rules import RULES, with_type_rule
 

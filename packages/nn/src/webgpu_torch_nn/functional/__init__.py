@@ -6,7 +6,7 @@ import webgpu_torch_core as _core
 from webgpu_torch_core.dispatch.autocast import with_autocast as _with_autocast
 from webgpu_torch_core.dispatch.overrides import PATHS as _PATHS
 from webgpu_torch_core.dispatch.overrides import public as _public
-from webgpu_torch_core.dispatch.overrides import written_in_python as _written_in_python
+from webgpu_torch_core.dispatch.python_functions import written_in_python as _written_in_python
 
 from webgpu_torch_nn._exports import public_names as _public_names
 from webgpu_torch_nn.functional.activation import *

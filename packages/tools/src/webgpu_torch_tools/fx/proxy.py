@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeAlias
 
-from webgpu_torch_core.dispatch.overrides import PATHS, is_tensor_method_or_property, notice_class, written_in_python
+from webgpu_torch_core.dispatch.overrides import PATHS, is_tensor_method_or_property, notice_class
 from webgpu_torch_core.tensors.tensor import Size
 from webgpu_torch_nn import Parameter
 
@@ -253,10 +253,7 @@ class Proxy:
         if is_tensor_method_or_property(orig_method):
             return tracer.create_proxy("call_method", orig_method.__name__, args, kwargs)
         name = tracer.graph._target_to_str(orig_method.__name__)
-        path = PATHS.get(orig_method, "")
-        if path.startswith("torch.nn.functional.") and written_in_python(path):
-            args, kwargs = _spelled_out(orig_method, args, kwargs)
-        elif path == "torch.einsum" and len(args) == 2 and isinstance(args[1], (list, tuple)):
+        if PATHS.get(orig_method) == "torch.einsum" and len(args) == 2 and isinstance(args[1], (list, tuple)):
             # PyTorch looks for overriding arguments after it took the operands out of their list.
             args = (args[0], *args[1])
         return tracer.create_proxy("call_function", orig_method, args, kwargs, name=name)
@@ -326,20 +323,6 @@ def assert_fn(x: object) -> None:
     """
     if not x:
         raise AssertionError("Assertion failed")
-
-
-def _spelled_out(function: Callable[..., Value], args: Values, kwargs: Named) -> tuple[Values, Named]:
-    """Return the arguments of a function that PyTorch writes in Python: there those with defaults are always given, by name."""
-    parameters = inspect.signature(function).parameters.values()
-    if any(each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters):
-        return args, kwargs
-    bound = inspect.signature(function).bind(*args, **kwargs)
-    bound.apply_defaults()
-    given = [(each, bound.arguments[each.name]) for each in parameters]
-    return (
-        tuple(value for each, value in given if each.default is each.empty),
-        {each.name: value for each, value in given if each.default is not each.empty},
-    )
 
 
 def _visit(values: Value, action: Callable[[Proxy], object]) -> None:
