@@ -97,3 +97,17 @@ def test_classes_are_related_as_pytorchs(module: str) -> None:
     for one, other in itertools.product(names, names):
         expected = issubclass(getattr(theirs, one), getattr(theirs, other))
         assert issubclass(getattr(mine, one), getattr(mine, other)) is expected, (one, other)
+
+
+@pytest.mark.parametrize("conversion", ["half", "double", "float", "cpu"])
+def test_lazy_modules_are_converted_before_they_have_sizes(conversion: str) -> None:
+    answers = []
+    for library in (torch, ours):
+        nn = library.nn
+        module = nn.Sequential(nn.LazyConv2d(4, 3), nn.LazyBatchNorm2d(), nn.Flatten(), nn.LazyLinear(5))
+        getattr(module, conversion)()
+        kinds = [type(each).__name__ for each in (*module.parameters(), *module.buffers())]
+        module.float()
+        shape = tuple(module(library.ones(2, 3, 5, 5)).shape)
+        answers.append([kinds, shape, [tuple(each.shape) for each in module.buffers()]])
+    assert answers[1] == answers[0]

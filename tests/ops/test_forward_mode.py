@@ -240,3 +240,22 @@ def test_duals_of_duals_are_refused() -> None:
                     forward.make_dual(primal, tangent)
                 messages.append(str(raised.value))
     assert messages[:2] == messages[2:]
+
+
+@pytest.mark.parametrize("dual", [True, False])
+def test_tangents_of_networks_have_none_themselves(dual: bool) -> None:
+    """Weights need gradients, so what is unpacked keeps its graph; asked for a tangent once more, it has none."""
+    texts = []
+    for library in (torch, ours):
+        forward = library.autograd.forward_ad
+        weight = library.tensor([[0.5, -1.0], [2.0, 0.25]], requires_grad=True)
+        x = library.tensor([1.0, 2.0], requires_grad=not dual)
+        with forward.dual_level():
+            made = forward.make_dual(x, library.tensor([1.0, 0.5]))
+            primal, tangent = forward.unpack_dual((weight @ (weight @ made).tanh()) ** 2)
+            again = forward.unpack_dual(tangent * 2).tangent, forward.unpack_dual(primal * 2).tangent
+            texts.append([repr(primal), [round(each, 4) for each in tangent.tolist()], again])
+            assert "tangent" not in repr(tangent)
+            (primal.sum() + tangent.sum()).backward()
+        texts[-1].append([round(each, 4) for each in weight.grad.flatten().tolist()])
+    assert texts[1] == texts[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from typing import Any
 
 import pytest
@@ -91,6 +92,42 @@ def test_uses_of_tensors_of_inference_mode(name: str, switch: str) -> None:
         except RuntimeError as error:
             answers.append(str(error)[:50])
     assert answers[0] == answers[1]
+
+
+def _operations() -> list[Any]:
+    """Return PyTorch's operations on float32 that write into none of their arguments."""
+    from torch.testing._internal.common_methods_invocations import op_db
+
+    writing = ("native_batch_norm", "nn.functional.instance_norm", "nn.functional.batch_norm", "resize_as_", "zero_")
+    return [each for each in op_db if torch.float32 in each.dtypes and each.name not in writing]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("every", [10, pytest.param(1, marks=pytest.mark.slow)])
+def test_operations_on_tensors_of_inference_mode(every: int) -> None:
+    """Nothing of them is saved where nothing needs a gradient."""
+    count = 0
+    statistics = [each for each in _operations() if each.name in ("var", "std", "var_mean", "std_mean")]
+    for operation in [*statistics, *_operations()[::every]]:
+        function: Any = ours
+        for part in operation.name.split("."):
+            function = getattr(function, part, None)
+        if not callable(function):
+            continue
+        for sample in itertools.islice(operation.sample_inputs("cpu", torch.float32, requires_grad=False), 2):
+            values = [sample.input, *sample.args]
+            if sample.kwargs or not all(isinstance(each, int | float) or type(each) is torch.Tensor for each in values):
+                continue
+            if any(isinstance(each, torch.Tensor) and each.layout is not torch.strided for each in values):
+                continue
+            with ours.inference_mode():
+                given = [ours.tensor(each.numpy()) if isinstance(each, torch.Tensor) else each for each in values]
+            try:
+                function(*given)
+                count += 1
+            except (RuntimeError, TypeError, NotImplementedError, AttributeError) as error:
+                assert "nference" not in str(error), operation.name
+    assert count > 300 // every
 
 
 @settings(max_examples=40, deadline=None)

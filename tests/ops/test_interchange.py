@@ -222,7 +222,9 @@ class TestDlpack:
     def test_capsules_of_versions(self, kind: str, version: Any) -> None:
         mine, theirs = (library.arange(3).to(getattr(library, kind)) for library in (ours, torch))
         capsules = [each.__dlpack__(max_version=version) for each in (mine, theirs)]
-        assert [repr(each).split('"')[1] for each in capsules] == ["dltensor_versioned" if version and version[0] else "dltensor"] * 2
+        assert [repr(each).split('"')[1] for each in capsules] == [
+            "dltensor_versioned" if version and version[0] else "dltensor"
+        ] * 2
         back = torch.utils.dlpack.from_dlpack(capsules[0])
         assert back.dtype is theirs.dtype
         back[0] = 1

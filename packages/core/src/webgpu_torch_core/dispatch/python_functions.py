@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import FunctionType
 
 #: the flags of code that takes any number of arguments, by place or by name
 _GATHERS = 0x04 | 0x08
@@ -31,16 +34,21 @@ def written_in_python(path: str) -> bool:
 
 
 def spelled_out(
-    function: Any, args: tuple[object, ...], kwargs: dict[str, object]
+    function: FunctionType, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[tuple[object, ...], dict[str, object]]:
     """Return the arguments as a handler sees them: those with defaults are always given, by name; as they are if they do not fit."""
-    while hasattr(function, "__wrapped__"):
-        function = function.__wrapped__
+    while (wrapped := getattr(function, "__wrapped__", None)) is not None:
+        function = wrapped
     code, defaults = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount]
     given = dict(zip(names, args, strict=False))
     known = {*names, *(function.__kwdefaults__ or ())}
-    if code.co_flags & _GATHERS or len(args) > len(names) or not known.issuperset(kwargs) or not given.keys().isdisjoint(kwargs):
+    if (
+        code.co_flags & _GATHERS
+        or len(args) > len(names)
+        or not known.issuperset(kwargs)
+        or not given.keys().isdisjoint(kwargs)
+    ):
         return args, kwargs
     given |= kwargs
     required = names[: len(names) - len(defaults)]

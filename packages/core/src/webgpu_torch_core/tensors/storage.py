@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import sys
 import weakref
 from collections.abc import Iterable
@@ -28,10 +29,16 @@ class Size(tuple[int, ...]):
         """Return the shape of these sizes; those of tensors are made without this check."""
         found = tuple.__new__(cls, sizes)
         for place, each in enumerate(found):
-            if each.__class__ is not int and not hasattr(each, "__index__"):
-                kind = type(each).__name__
-                raise TypeError(f"torch.Size() takes an iterable of 'int' (item {place} is '{kind}')")
-        return found
+            if each.__class__ is not int:
+                try:
+                    # Of a tensor of one integer it has one, of others none.
+                    operator.index(each)
+                except TypeError as error:
+                    kind = type(each).__name__
+                    raise TypeError(f"torch.Size() takes an iterable of 'int' (item {place} is '{kind}')") from error
+        if all(each.__class__ is int for each in found):
+            return found
+        return tuple.__new__(cls, map(operator.index, found))
 
     def numel(self) -> int:
         """Return the product of the sizes."""

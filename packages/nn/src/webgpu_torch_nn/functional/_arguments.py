@@ -49,12 +49,13 @@ def spread(value: Sizes, count: int, function: str, name: str) -> tuple[int, ...
         return sizes * count
     if len(sizes) != count:
         if count == 1:
-            told = (
-                f"{function}() argument '{name}' should contain one int (got {len(sizes)})"
-                if function == "avg_pool1d"
-                else f"{function}() {name} must be an int, list of ints or tuple of ints of size 1 but got size {len(sizes)}"
-            )
-            raise RuntimeError(told)
+            if function != "max_pool1d":
+                # A pool of one dimension with positions is one of two.
+                called = function.replace("2d", "1d")
+                raise RuntimeError(f"{called}() argument '{name}' should contain one int (got {len(sizes)})")
+            kinds = {"stride": "None, an int, list of ints,", "padding": "an int, list of ints,"}
+            told = f"{name} must be {kinds.get(name, 'an int, list of ints')} or tuple of ints of size 1"
+            raise RuntimeError(f"{function}() {told} but got size {len(sizes)}")
         # As PyTorch words it for each of them.
         how = "must be" if function == "avg_pool3d" and name != "stride" else "must either be"
         how = "must be either" if name == "dilation" else how

@@ -99,6 +99,7 @@ def imported(source: Any) -> Tensor:
     if type(source).__name__ != "PyCapsule":
         place = source.__dlpack_device__() if hasattr(source, "__dlpack_device__") else (CPU, 0)
         if isinstance(source, Tensor):
+            _require_lendable(source)
             return source.detach()
         if place[0] != CPU:
             raise BufferError(f"DLPack device type {int(place[0])} cannot be shared; only the host's memory (1) can")
@@ -146,14 +147,18 @@ def _tensor_of(loan: _Loan) -> Tensor:
     return whole.as_strided(shape, strides).clone()
 
 
+def _require_lendable(tensor: Tensor) -> None:
+    if tensor.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+
+
 def exported(tensor: Tensor, version: tuple[int, int] | None = None) -> Any:
     """Return a capsule that lends a tensor's memory, of the newest kind that a reader of this version takes.
 
     Raises:
         BufferError: a tensor that requires a gradient, or that is not on the CPU.
     """
-    if tensor.requires_grad:
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    _require_lendable(tensor)
     if tensor.device != host_device():
         raise BufferError(
             f"Can't export tensors on {tensor.device}: DLPack has no way to its memory; copy it to the CPU first"

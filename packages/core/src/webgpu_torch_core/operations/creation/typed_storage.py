@@ -136,6 +136,9 @@ class TypedStorage:
         """Return bytes per element."""
         return self.dtype.itemsize
 
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + self.nbytes()
+
     def nbytes(self) -> int:
         """Return the number of bytes."""
         return self.size() * self.dtype.itemsize

@@ -52,7 +52,10 @@ class Backward:
     @property
     def keeps_tensors(self) -> bool:
         """Whether there is anything that a second pass would miss."""
-        return any(hasattr(each, "unpack") for each in self.saved.values())
+        # A number beside one other operand PyTorch keeps as a tensor.
+        return any(hasattr(each, "unpack") for each in self.saved.values()) or (
+            len(self.kinds) == 2 and bool(self.saved)
+        )
 
     def named(self, name: str) -> SavedTensor | ShownResult | None:
         """Return what was kept by the name that PyTorch's nodes have for it; None if there is nothing."""

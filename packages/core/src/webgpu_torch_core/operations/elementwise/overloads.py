@@ -84,18 +84,14 @@ def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
 
 def _cube(input: Tensor) -> Tensor:
     """Return ``input ** 3``, of float16 rounded once and of other types by every product, as PyTorch rounds it."""
-    if input.dtype is float16:
-        wide = input.to(float32)
-        return (e.square(wide) * wide).to(float16)
-    return e.square(input) * input
+    wide = input.to(float32) if input.dtype is float16 else input
+    return (e.square(wide) * wide).to(input.dtype)
 
 
 _SIMPLE_POWERS = {
     0.5: lambda x: e.sqrt(x), 1.0: lambda x: x.clone(), 2.0: lambda x: e.square(x), 3.0: lambda x: _cube(x),
     -1.0: lambda x: e.reciprocal(x), -0.5: lambda x: e.rsqrt(x), -2.0: lambda x: e.reciprocal(e.square(x)),
 }  # fmt: skip
-
-
 #: exponents of two beyond these take every number of a type to zero or infinity; a third of one is an exponent itself
 _EXPONENTS = {float32: 378.0, float64: 2100.0}
 

@@ -2,29 +2,49 @@
 
 from __future__ import annotations
 
-from ...ir.dtypes import dtype
 from ...tensors.tensor import Tensor
-from ..common import no_view, row_major
+from ..common import no_view, row_major, type_title
 
 
 class LinAlgError(RuntimeError):
     """A matrix does not allow what was asked: it is singular, not positive-definite, or did not converge."""
 
 
+#: PyTorch's kernels that refuse numbers of 16 bits, by the functions that come to them
+_KERNELS = {
+    name: kernel
+    for kernel, names in {
+        "cholesky_cpu": "linalg.cholesky",
+        "linalg_eig_out_cpu": "linalg.eig linalg.eigvals",
+        "linalg_eigh_cpu": "linalg.eigh linalg.eigvalsh",
+        "linalg_svd_cpu": "linalg.svd linalg.cond",
+        "geqrf_cpu": "linalg.qr",
+        "lu_cpu": "linalg.det linalg.solve torch.lu_factor linalg.lu",
+        "orgqr_cpu": "torch.linalg.householder_product",
+    }.items()
+    for name in names.split()
+}
+#: those whose kernels refuse integers, too
+_REFUSE_INTEGERS = frozenset(("linalg_eigh_cpu", "lu_cpu", "orgqr_cpu"))
+#: functions that look at integers themselves, before their kernels
+_LOOK_FIRST = frozenset(("linalg.det", "linalg.solve"))
+
+
 def require_matrix(name: str, A: Tensor, argument: str = "A") -> None:
     """Raise unless the last two dimensions are matrices of floating-point or complex numbers."""
     if A.ndim < 2:
         raise RuntimeError(f"{name}: The input tensor {argument} must have at least 2 dimensions.")
+    kernel, low = _KERNELS.get(name), A.dtype.category > 1 and A.dtype.itemsize < 4
+    if kernel is not None and (
+        low or (A.dtype.category < 2 and kernel in _REFUSE_INTEGERS and name not in _LOOK_FIRST)
+    ):
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_title(A)}'")
+    if A.dtype.category < 2 and kernel == "linalg_eig_out_cpu":
+        raise RuntimeError(f"Unknown Complex ScalarType for {type_title(A)}")
     if A.dtype.category < 2:
-        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {_title(A.dtype)}")
-    if A.dtype.itemsize < 4:
-        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {_title(A.dtype)}")
-
-
-def _title(kind: dtype) -> str:
-    return {"float16": "Half", "bfloat16": "BFloat16", "int64": "Long", "int32": "Int", "bool": "Bool"}.get(
-        kind.name, kind.name
-    )
+        raise RuntimeError(f"{name}: Expected a floating point or complex tensor as input. Got {type_title(A)}")
+    if low:
+        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {type_title(A)}")
 
 
 def require_square(name: str, A: Tensor, argument: str = "A") -> None:
@@ -62,10 +82,10 @@ def batch_shape(A: Tensor) -> tuple[int, ...]:
     return tuple(A.shape[:-2])
 
 
-def raise_where(info: Tensor, message: str) -> None:
-    """Raise LinAlgError for the first matrix whose info is not zero."""
+def raise_where(info: Tensor, message: str, kind: type[RuntimeError] = LinAlgError) -> None:
+    """Raise an exception for the first matrix whose info is not zero."""
     flat = info.reshape(-1).tolist()
     for number, each in enumerate(flat):
         if each:
             where = f"(Batch element {number}): " if info.ndim else ""
-            raise LinAlgError(message.format(where=where, order=each))
+            raise kind(message.format(where=where, order=each))

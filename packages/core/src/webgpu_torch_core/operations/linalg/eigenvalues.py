@@ -96,7 +96,7 @@ def svdvals(A: Tensor, *, driver: str | None = None, out: Tensor | None = None) 
         raise RuntimeError(
             "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA inputs with cuSOLVER backend."
         )
-    require_matrix("linalg.svdvals", A)
+    require_matrix("linalg.svd", A)
     if needs_gradient(A):
         return into(_svd(A, False)[1], out, True)
     (values,) = host_call("svdvals", (A,), (_sizes(A, False)[1],), (A.dtype.to_real(),))

@@ -166,6 +166,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, o
             "torch.linalg.lu_factor: {where}U[{order},{order}] is zero and using it on lu_solve would result in a division by "
             "zero. If you still want to perform the factorization, consider calling linalg.lu(A, pivot) or "
             "linalg.lu_factor_ex(A, pivot)",
+            RuntimeError,
         )
     return into(make("linalg_lu_factor_ex", LU=packed, pivots=pivots, info=info), out)
 

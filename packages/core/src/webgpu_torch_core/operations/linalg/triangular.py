@@ -9,7 +9,7 @@ from ...ir.dtypes import int32
 from ...ir.layouts import broadcast_shapes
 from ...notices import warn_of_old_function
 from ...tensors.tensor import Tensor
-from ..common import attach, needs_gradient, no_view
+from ..common import attach, needs_gradient, no_view, type_title
 from ..creation.ranges import eye
 from ..host_algorithms import host_call
 from ..outputs import into, into_rows
@@ -54,6 +54,21 @@ def solve_triangular(
     return into(result, out, True)
 
 
+def _require_fitting(name: str, B: Tensor, A: Tensor) -> None:
+    if A.dtype is not B.dtype:
+        raise RuntimeError(
+            f"Expected b and A to have the same dtype, but found b of type {type_title(B)} and A of type {type_title(A)} instead."
+        )
+    rows, columns = A.shape[-2:]
+    if rows != columns:
+        raise RuntimeError(f"A must be batches of square matrices, but they are {rows} by {columns} matrices")
+    if B.shape[-2] != rows:
+        raise RuntimeError(
+            f"Incompatible matrix sizes for {name}: each A matrix is {rows} by {columns} but each b matrix is "
+            f"{B.shape[-2]} by {B.shape[-1]}"
+        )
+
+
 @operation("composite")
 def triangular_solve(
     input: Tensor,
@@ -67,6 +82,8 @@ def triangular_solve(
     """The solution of ``A X = input`` with triangular A, and A."""
     warn_of_old_function("triangular_solve", "torch.linalg.solve_triangular")
     matrix = A.mT if transpose else A
+    if input.ndim > 1 and A.ndim > 1:
+        _require_fitting("triangular_solve", input, A)
     solution = solve_triangular(matrix, input, upper=upper != transpose, unitriangular=unitriangular)
     return into(make("triangular_solve", solution=solution, cloned_coefficient=by_columns(A.clone())), out)
 
@@ -95,14 +112,14 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False, o
     require_square("linalg.cholesky", A)
     factor, info = _factor(A, upper)
     if check_errors:
-        _refuse(info)
+        _refuse(info, "linalg.cholesky_ex")
     return into(make("linalg_cholesky_ex", L=factor, info=info), out)
 
 
-def _refuse(info: Tensor) -> None:
+def _refuse(info: Tensor, name: str) -> None:
     raise_where(
         info,
-        "linalg.cholesky: {where}The factorization could not be completed because the input is not positive-definite (the "
+        name + ": {where}The factorization could not be completed because the input is not positive-definite (the "
         "leading minor of order {order} is not positive-definite).",
     )
 
@@ -117,7 +134,7 @@ def cholesky(A: Tensor, *, upper: bool = False, out: Tensor | None = None) -> Te
     require_square("linalg.cholesky", A)
     factor, info = _factor(A, upper)
     if not A.is_meta:
-        _refuse(info)
+        _refuse(info, "linalg.cholesky")
     return into(factor, out, True)
 
 
@@ -137,6 +154,7 @@ def cholesky_solve(input: Tensor, input2: Tensor, upper: bool = False, *, out: T
             if input.ndim < 2
             else f"u should have at least 2 dimensions, but has {input2.ndim} dimensions instead"
         )
+    _require_fitting("cholesky_solve", input, input2)
     result = _cholesky_solution(input.detach(), input2.detach(), upper)
     if needs_gradient(input, input2):
         saved, kept = (input._save(), input2._save()), result._save_result()
