@@ -32,12 +32,9 @@ listeners: list[Callable[[bool], None]] = []
 PATHS: dict[Any, str] = {}
 #: operators of two operands that are reported by their own names
 _BINARY = frozenset(
-    f"torch.Tensor.__{name}__"
-    for name in (
-        "and", "rand", "iand", "or", "ror", "ior", "xor", "rxor", "ixor", "lshift", "rlshift", "ilshift", "rshift", "rrshift",
-        "irshift", "eq", "rsub", "rdiv", "rmod", "rpow", "floordiv", "rfloordiv", "rmatmul",
-    )
-)  # fmt: skip
+    "and rand iand or ror ior xor rxor ixor lshift rlshift ilshift rshift rrshift irshift eq rsub rdiv rmod rpow floordiv "
+    "rfloordiv rmatmul".split()
+)
 _NEVER = frozenset((Tensor, int, float, bool, complex, str, type(None), slice, type(Ellipsis), dict))
 
 
@@ -381,7 +378,8 @@ def _ask(call: Any, found: Sequence[Any], args: Any, kwargs: Any) -> Any:
     try:
         return first_answer("__torch_function__", _name_of, _state.modes, call, found, args, kwargs)
     except TypeError:
-        if found and PATHS.get(call) in _BINARY:
+        home, _, name = PATHS.get(call, "").rpartition(".")
+        if found and home == "torch.Tensor" and name.startswith("__") and name.strip("_") in _BINARY:
             # The other operand's class may know what to do.
             return NotImplemented
         raise

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _GATHERS = 0x04 | 0x08
 #: functions of networks that PyTorch does not write in Python
 _BUILT_IN = frozenset(
-    f"torch.nn.functional.{name}" for name in (
+    (
         "adaptive_avg_pool1d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "bilinear", "celu_", "channel_shuffle", "conv1d",
         "conv2d", "conv3d", "conv_tbc", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "cosine_similarity",
         "elu_", "gelu", "hardshrink", "hardtanh_", "leaky_relu_", "linear", "logsigmoid", "native_channel_shuffle",
@@ -30,7 +30,7 @@ _WRITTEN_IN_PYTHON = frozenset(
 
 def written_in_python(path: str) -> bool:
     """Return whether PyTorch writes a function in Python: the ``types`` of its calls name plain tensors, too."""
-    return path in _WRITTEN_IN_PYTHON or (path.startswith("torch.nn.functional.") and path not in _BUILT_IN)
+    return path in _WRITTEN_IN_PYTHON or (path[:20] == "torch.nn.functional." and path[20:] not in _BUILT_IN)
 
 
 def spelled_out(

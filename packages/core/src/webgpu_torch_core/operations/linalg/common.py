@@ -12,18 +12,11 @@ class LinAlgError(RuntimeError):
 
 #: PyTorch's kernels that refuse numbers of 16 bits, by the functions that come to them
 _KERNELS = {
-    name: kernel
-    for kernel, names in {
-        "cholesky_cpu": "linalg.cholesky",
-        "linalg_eig_out_cpu": "linalg.eig linalg.eigvals",
-        "linalg_eigh_cpu": "linalg.eigh linalg.eigvalsh",
-        "linalg_svd_cpu": "linalg.svd linalg.cond",
-        "geqrf_cpu": "linalg.qr",
-        "lu_cpu": "linalg.det linalg.solve torch.lu_factor linalg.lu",
-        "orgqr_cpu": "torch.linalg.householder_product",
-    }.items()
-    for name in names.split()
-}
+    "linalg.cholesky": "cholesky_cpu", "linalg.eig": "linalg_eig_out_cpu", "linalg.eigvals": "linalg_eig_out_cpu",
+    "linalg.eigh": "linalg_eigh_cpu", "linalg.eigvalsh": "linalg_eigh_cpu", "linalg.svd": "linalg_svd_cpu",
+    "linalg.cond": "linalg_svd_cpu", "linalg.qr": "geqrf_cpu", "linalg.det": "lu_cpu", "linalg.solve": "lu_cpu",
+    "torch.lu_factor": "lu_cpu", "torch.linalg.householder_product": "orgqr_cpu",
+}  # fmt: skip
 #: those whose kernels refuse integers, too
 _REFUSE_INTEGERS = frozenset(("linalg_eigh_cpu", "lu_cpu", "orgqr_cpu"))
 #: functions that look at integers themselves, before their kernels
