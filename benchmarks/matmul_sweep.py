@@ -1,7 +1,7 @@
 """Variants of the matrix-product kernels at given sizes, checked, with their rates and PyTorch's (CUDA, TF32 off).
 
 Usage: matmul_sweep.py [MxNxK[:LAYOUTS[:TYPE]] ...]; LAYOUTS is one letter each for left and right: r (k contiguous) or c,
-TYPE float32 or float16, which WEBGPU_TORCH_RUNTIME=dawn multiplies on matrix units where there are any.
+TYPE float32 or float16; WEBGPU_TORCH_RUNTIME=dawn multiplies on matrix units where there are any.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from common import peer
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.codegen import generate
 from webgpu_torch_backend_wgpu.codegen.contraction_matrix import MatrixTile, generate_matrix, matrix_tiles_of
+from webgpu_torch_backend_wgpu.codegen.contraction_pairs import generate_pairs, pair_tiles_of
 from webgpu_torch_backend_wgpu.codegen.contraction_tile import Tile, generate_tile
 from webgpu_torch_backend_wgpu.codegen.contraction_vector import SKINNY, Strip, generate_vector
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
@@ -57,7 +58,7 @@ STRIPS = tuple(
     )
 )
 #: in how many parts sums are tried on matrix units
-SPLITS = (1, 2, 4, 8)
+SPLITS = (1, 2, 3, 4, 6, 8)
 #: seconds after which no further size is started, and seconds each variant is measured for
 BUDGET = 150.0
 EACH = 0.15
@@ -85,6 +86,8 @@ def variants(kernel: Contraction, given: Capabilities) -> dict[str, Make]:
         return found | {matrix_name(each): lambda k, c, each=each: generate_matrix(k, c, each) for each in matrices}
     if min(m, n) <= SKINNY:
         return found | {str(each): lambda k, c, each=each: generate_vector(k, c, each) for each in STRIPS}
+    pairs = [each for each in pair_tiles_of(kernel, given) if each.splits in SPLITS]
+    found |= {f"pairs, {matrix_name(each)}": lambda k, c, each=each: generate_pairs(k, c, each) for each in pairs}
     tiles = [each for each in TILES if each.m <= 2 * m and each.n <= 2 * n]
     return found | {str(each): lambda k, c, each=each: generate_tile(k, c, each) for each in tiles}
 

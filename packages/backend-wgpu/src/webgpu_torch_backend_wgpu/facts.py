@@ -17,7 +17,19 @@ from webgpu_torch_core.ir.records import Record
 
 from .disk_cache import DiskCache
 from .functions.conversion import PACKED_HALVES
-from .gpu.interface import DISPATCH, UNIFORM, Adapter, Gpu, GpuError, Owned, PipelineRequest
+from .gpu.interface import (
+    DISPATCH,
+    MATRIX_FEATURE,
+    MATRIX_HEAD,
+    UNIFORM,
+    Adapter,
+    Gpu,
+    GpuError,
+    MatrixUnit,
+    Owned,
+    PipelineRequest,
+    largest_unit,
+)
 
 Number = TypeVar("Number", int, float)
 
@@ -37,11 +49,12 @@ class Facts(Record):
         bandwidth: bytes per second read and written by a copy.
         dispatch: seconds a dispatch takes that has nothing to do.
         dots: products of four signed bytes each that are summed per second; 0 where there is no such instruction.
+        products: operations per second of matrix units that multiply halves and sum them in float32; 0 where there are none.
     """
 
     __slots__ = fields = (
         "rounds_halves", "packs_halves", "keeps_subnormals", "tells_nan", "remainders", "fuses", "units", "flops",
-        "bandwidth", "dispatch", "dots",
+        "bandwidth", "dispatch", "dots", "products",
     )  # fmt: skip
     rounds_halves: bool
     packs_halves: bool
@@ -54,6 +67,7 @@ class Facts(Record):
     bandwidth: float
     dispatch: float
     dots: float
+    products: float
 
     @property
     def threads(self) -> int:
@@ -63,9 +77,9 @@ class Facts(Record):
 
 #: what is assumed of an adapter that computes nothing or whose self-test failed, by its kind; each is on the safe side
 TYPICAL = {
-    "discrete": Facts(True, False, False, False, False, False, 132, 50e12, 3e12, 5e-6, 1e13),
-    "integrated": Facts(False, False, False, False, False, False, 16, 2e12, 6e10, 2e-5, 4e11),
-    "cpu": Facts(False, False, False, False, False, False, 4, 1e11, 1e10, 5e-5, 2e9),
+    "discrete": Facts(True, False, False, False, False, False, 132, 50e12, 3e12, 5e-6, 1e13, 5e14),
+    "integrated": Facts(False, False, False, False, False, False, 16, 2e12, 6e10, 2e-5, 4e11, 8e12),
+    "cpu": Facts(False, False, False, False, False, False, 4, 1e11, 1e10, 5e-5, 2e9, 0.0),
 }
 
 #: what every kernel of the self-test reads and writes
@@ -157,6 +171,29 @@ _SUMS_OF_DOTS = "".join(
     f"x.{lane} += dot4I8Packed(bitcast<u32>(x.{other}), a); " for lane, other in ("xy", "yz", "zw", "wx") * 4
 )
 _PRODUCTS = 16
+#: products of matrices of halves: four sums, none of which waits for another
+_MATRICES = (
+    "enable f16;\n"
+    + MATRIX_HEAD
+    + _BINDINGS
+    + """var<workgroup> numbers: array<f16, {size}>;
+@compute @workgroup_size({threads})
+fn main(@builtin(local_invocation_index) thread: u32) {{
+  numbers[thread % {size}u] = f16(given[thread % 16u] & 1u);
+  workgroupBarrier();
+  let left = subgroupMatrixLoad<subgroup_matrix_left<f16, {k}, {m}>, row_major>(&numbers, 0u, {k}u);
+  let right = subgroupMatrixLoad<subgroup_matrix_right<f16, {n}, {k}>, row_major>(&numbers, 0u, {n}u);
+  {declared}
+  for (var i = 0u; i < work.x; i += 1u) {{
+    {products}
+  }}
+  if (work.w == 12345u) {{
+    {stores}
+  }}
+}}
+"""
+)
+_MATRIX_SUMS = 4
 #: seconds of the shortest measurement that is believed, and words that a copy moves: more than caches hold
 _LEAST, _WORDS = 2e-3, 1 << 24
 #: from how many times as long on, workgroups are said to wait for others
@@ -177,25 +214,26 @@ def known_facts(gpu: Gpu, adapter: Adapter, measures: bool) -> Facts:
     found = _remembered(cache.get(_VERSION))
     if found is None:
         try:
-            found = _Test(gpu, typical, adapter.kind == "cpu").run()
+            unit = largest_unit(adapter.matrix_units) if MATRIX_FEATURE in gpu.features else None
+            found = _Test(gpu, typical, adapter.kind == "cpu", unit).run()
         except GpuError:
             # It must not keep anybody from computing; what is wrong will be said when a kernel is refused.
-            return typical.replace(dots=0.0)
+            return typical.replace(dots=0.0, products=0.0)
         cache.put(_VERSION, {name: getattr(found, name) for name in Facts.fields})
     return found
 
 
 #: the key of the self-test's results; changes with the test
-_VERSION = "self-test 8"
+_VERSION = "self-test 9"
 
 
 def _remembered(value: object) -> Facts | None:
     """Return the facts in a value of the cache, or None where it is damaged."""
     if not isinstance(value, dict) or set(value) != set(Facts.fields):
         return None
-    kinds = (*[bool] * 6, int, float, float, float, float)
+    kinds = (*[bool] * 6, int, *[float] * 5)
     for name, kind in zip(Facts.fields, kinds, strict=True):
-        least = 0 if name == "dots" else 1e-30
+        least = 0 if name in ("dots", "products") else 1e-30
         if type(value[name]) is not kind or (kind is not bool and not least <= value[name] < 1e30):
             return None
     return Facts(**value)
@@ -216,10 +254,12 @@ def _packed(number: float) -> bytes:
 
 
 class _Test:
-    """The self-test on one device; ``software``: threads of the host compute, whose speed others' work decides."""
+    """The self-test on one device; ``software``: threads of the host compute, whose speed others' work decides; ``unit``: a product
+    of its matrix units."""
 
-    def __init__(self, gpu: Gpu, typical: Facts, software: bool) -> None:
+    def __init__(self, gpu: Gpu, typical: Facts, software: bool, unit: MatrixUnit | None = None) -> None:
         self.gpu = gpu
+        self.unit = unit
         self.typical = typical
         self.software = software
         # As many as there may be: one workgroup is to fill a unit.
@@ -261,12 +301,16 @@ class _Test:
         )
         speeds = [] if self.software else [_SPEED.format(threads=self.threads)]
         dots_source = _DOTS.format(threads=self.threads, products=_SUMS_OF_DOTS)
-        requests = [PipelineRequest("self-test", each, self.layout, False) for each in (numerics, *speeds, dots_source)]
-        # Products of packed bytes are an extension of the language, which is all that may be refused.
-        *made, packed = self.gpu.pipelines(requests)
-        dots_test = None if isinstance(packed, GpuError) else self.gpu.own(packed)
+        extensions = [dots_source] if self.unit is None else [dots_source, self._matrices(self.unit)]
+        requests = [PipelineRequest("self-test", each, self.layout, False) for each in (numerics, *speeds, *extensions)]
+        # Products of packed bytes and of matrices are extensions of the language, which are all that may be refused.
+        made = self.gpu.pipelines(requests)
+        dots_test, *matrices = [
+            None if isinstance(each, GpuError) else self.gpu.own(each)
+            for each in made[len(requests) - len(extensions) :]
+        ]
         owners: list[Owned] = []
-        for each in made:
+        for each in made[: len(requests) - len(extensions)]:
             if isinstance(each, GpuError):
                 raise each
             owners.append(self.gpu.own(each))
@@ -275,10 +319,27 @@ class _Test:
         processors = typical.units if sys.platform == "emscripten" else os.cpu_count() or 1
         speed = processors, typical.flops, typical.bandwidth, typical.dispatch
         dots = 0.0 if dots_test is None else typical.dots
+        products = 0.0
         if not self.software:
             speed = self._speed(owners[1])
-            dots = 0.0 if dots_test is None else self._dots(dots_test, speed[0], speed[3])
-        return Facts(*self._numerics(owners[0], halves), *speed, dots)
+            dots = 0.0 if dots_test is None else self._rate(dots_test, _PRODUCTS * self.threads, typical.dots, speed)
+            for test in matrices:
+                if test is not None and self.unit is not None:
+                    unit = self.unit
+                    each = 2 * unit.m * unit.n * unit.k * _MATRIX_SUMS * (self.threads // unit.threads)
+                    products = self._rate(test, each, typical.products, speed)
+        return Facts(*self._numerics(owners[0], halves), *speed, dots, products)
+
+    def _matrices(self, unit: MatrixUnit) -> str:
+        """Return the text that has matrix units multiply."""
+        kind = f"subgroup_matrix_result<f32, {unit.n}, {unit.m}>"
+        sums = [f"sum{number}" for number in range(_MATRIX_SUMS)]
+        return _MATRICES.format(
+            size=max(unit.m, unit.n) * unit.k, threads=self.threads, m=unit.m, n=unit.n, k=unit.k,
+            declared=" ".join(f"var {each}: {kind};" for each in sums),
+            products=" ".join(f"{each} = subgroupMatrixMultiplyAccumulate(left, right, {each});" for each in sums),
+            stores=" ".join(f"subgroupMatrixStore<row_major>(&found, 16u, {each}, {unit.n}u);" for each in sums),
+        )  # fmt: skip
 
     def _numerics(self, pipeline: Owned, halves: bool) -> tuple[bool, bool, bool, bool, bool, bool]:
         given = [*(each for each, _ in _HALVES), *_PACKED, *(part for *parts, _ in _FUSED for part in parts)]
@@ -342,11 +403,12 @@ class _Test:
         )
         return speeds, drift
 
-    def _dots(self, pipeline: Owned, units: int, dispatch: float) -> float:
-        """Return how many products of packed bytes all units sum per second."""
+    def _rate(self, pipeline: Owned, each: int, typical: float, speed: tuple[int, float, float, float]) -> float:
+        """Return what all units do per second of which a workgroup does ``each`` in a round."""
+        units, dispatch = speed[0], speed[3]
         rounds, _ = self._long_enough(pipeline, units, dispatch)
         seconds = max(min(self._seconds(pipeline, units, rounds, 0) for _ in range(3)) - dispatch, 1e-9)
-        return _sane(units * _PRODUCTS * rounds * self.threads / seconds, self.typical.dots, 1000)
+        return _sane(units * each * rounds / seconds, typical, 1000)
 
     def _long_enough(self, pipeline: Owned, groups: int, dispatch: float) -> tuple[int, float]:
         """Return how many rounds take so long that they can be measured, and how long they took."""

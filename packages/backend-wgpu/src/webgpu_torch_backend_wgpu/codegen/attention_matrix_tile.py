@@ -21,11 +21,11 @@ from .contraction_matrix import MatrixTile, half_of, side_of, unit_of
 
 #: halves, and sums, that one element of workgroup memory holds; elements that rows are longer by, against bank conflicts
 HALVES, SUMS, PAD_HALVES, PAD_SUMS = 8, 4, 8, 4
-#: rows, columns at a time, subgroups that share rows and matrices below each other, that workgroups compute, and how many times
-#: the operations per second of float32 arithmetic they reach with all units busy, with products up to 64 deep and deeper ones
+#: rows, columns at a time, subgroups that share rows and matrices below each other, that workgroups compute, and the share of the
+#: units' rate that they reach with all of these busy, with products up to 64 deep and deeper ones
 _BLOCKS = {
-    (128, 32, 1, 1): (2.08, 2.18), (64, 32, 1, 1): (2.2, 1.75), (64, 32, 1, 2): (1.95, 0.9),
-    (64, 64, 1, 1): (1.5, 1.0), (64, 16, 1, 1): (1.6, 1.85), (32, 16, 1, 1): (1.57, 1.5),
+    (128, 32, 1, 1): (0.205, 0.215), (64, 32, 1, 1): (0.217, 0.173), (64, 32, 1, 2): (0.192, 0.089),
+    (64, 64, 1, 1): (0.148, 0.099), (64, 16, 1, 1): (0.158, 0.182), (32, 16, 1, 1): (0.155, 0.148),
 }  # fmt: skip
 #: the depth up to which products are not deep, and the subgroups of a unit that keep it busy
 _DEEP, _BUSY = 64, 16
@@ -146,5 +146,5 @@ def attention_matrix_seconds(kernel: Attention, tile: AttentionMatrixTile, facts
     # Subgroups of one or of several workgroups share a unit, and overlap what they wait for.
     busy = min(rounds * tile.threads // tile.unit.threads / _BUSY, 1.0)
     work = 2 * tile.m * -(-n // tile.n) * tile.n * columns_read(kernel) * (tile.k + tile.v)
-    rate = facts.flops * _BLOCKS[tile.m, tile.n, tile.across, tile.down][tile.k > _DEEP] * busy
+    rate = facts.products * _BLOCKS[tile.m, tile.n, tile.across, tile.down][tile.k > _DEEP] * busy
     return rounds * facts.units * work / rate + facts.dispatch

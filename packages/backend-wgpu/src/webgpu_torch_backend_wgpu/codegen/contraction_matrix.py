@@ -17,7 +17,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.ir.records import Record
 
 from ..facts import Facts
-from ..gpu.interface import MatrixUnit
+from ..gpu.interface import MatrixUnit, largest_unit
 from ..program import Capabilities, Program
 from .contraction import VECTOR_BYTES, Frame, Side, halves_in_words
 from .contraction_cost import blocks_seconds, splits_of
@@ -73,8 +73,8 @@ _SHARES = {
 }
 #: the share of the memory's bandwidth that is reached where most of what is read is read once
 _READING = 0.9
-#: how many times the operations per second of float32 arithmetic the largest tiles reach
-_FASTER = 4.7
+#: the share of the units' rate by itself that the largest tiles reach
+_REACHED = 0.463
 #: the share of its rate that a unit reaches with one block
 _ALONE = 0.68
 #: float32 operations that finding, loading and packing a single element lasts, and a step that computes it
@@ -115,11 +115,12 @@ def _tile(block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int) 
 
 def unit_of(capabilities: Capabilities) -> MatrixUnit | None:
     """Return the largest product of halves that an adapter's matrix units sum in float32 and that blocks are made of."""
-    fitting = [
-        each for each in capabilities.matrix_units
-        if (each.operand, each.result) == ("f16", "f32") and all(32 % size == size % 8 == 0 for size in (each.m, each.n, each.k))
-    ]  # fmt: skip
-    return max(fitting, key=lambda each: each.m * each.n * each.k, default=None) if capabilities.half else None
+    units = [
+        each
+        for each in capabilities.matrix_units
+        if all(32 % size == size % 8 == 0 for size in (each.m, each.n, each.k))
+    ]
+    return largest_unit(units) if capabilities.half and capabilities.facts.products else None
 
 
 def half_of(side: Expression) -> Expression | None:
@@ -132,7 +133,7 @@ def half_of(side: Expression) -> Expression | None:
 def matrix_seconds(kernel: Contraction, tile: MatrixTile, facts: Facts) -> float:
     """Return an estimate of the time that a tile takes for a contraction, computing sides and multiplying by turns."""
     share, lead, apart = _SHARES[tile.block]
-    multiplying = blocks_seconds(kernel, tile, facts, share * _FASTER * facts.flops, lead, _ALONE)
+    multiplying = blocks_seconds(kernel, tile, facts, share * _REACHED * facts.products, lead, _ALONE)
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
     rounds = -(-(-(-m // tile.m) * -(-n // tile.n) * batch * tile.splits) // facts.units)
     work = (tile.m * _work(kernel, "m") + tile.n * _work(kernel, "n")) * -(-k // tile.splits)
@@ -197,7 +198,7 @@ class HalvesLoader:
         """Declare the registers. What places of all blocks have in common is not kept: with it, fetches take up to 40 % longer."""
         self.declare()
 
-    def _position(self, number: int) -> tuple[Node, Node]:
+    def position(self, number: int) -> tuple[Node, Node]:
         """Return (row, depth) inside the block of fetch ``number``."""
         if not self.side.strided:
             row, deep = self._place(number, self.across)
@@ -221,59 +222,75 @@ class HalvesLoader:
         load = self._vector if self.side.lanes > 1 else self._elements
         if not self.side.strided and self.threads % self.across == 0:
             module = self.frame.module
-            row = body.let(module.fresh("row"), self._inside(base + self._position(0)[0], depth)[1])
+            row = body.let(module.fresh("row"), self._inside(base + self.position(0)[0], depth)[1])
             coordinates = split_index(module, row, self.side.spans[self.side.group][1])
-        for number, target in enumerate(self.registers):
-            at_row, at_depth = self._position(number)
+        for number in range(self.count):
+            at_row, at_depth = self.position(number)
             with body.when(None):
                 row, deep = body.let("row", base + at_row), body.let("deep", depth + at_depth)
-                body.set(target, load(batch, row, deep, coordinates))
+                self.keep(number, load(batch, row, deep, coordinates))
 
-    def _inside(self, row: Node, deep: Node, reach: int = 1) -> tuple[list[Node], Node, Node]:
-        """Return what holds inside the operand, and a place that always is; ``reach`` elements along the axis count."""
-        conditions: list[Node] = []
+    def keep(self, number: int, values: list[Node]) -> None:
+        """Write eight values into the registers of fetch ``number``: halves as they lie in memory, or those that were computed."""
+        self.body.set(self.registers[number], values[0] if len(values) == 1 else halves_in_words(values))
+
+    def _inside(self, row: Node, deep: Node, reach: int = 1) -> tuple[Node | None, Node, Node]:
+        """Return what holds before the operand's end along k, and a place inside; ``reach`` elements along the axis count.
+
+        Rows behind the last one have anything: nobody stores what becomes of them.
+        """
+        within: Node | None = None
         reaches = (1, reach) if self.along_k else (reach, 1)
         if self.edge_rows:
-            conditions.append(row < self.side.rows)
             row = minimum(row, self.side.rows - reaches[0])
         if self.edge_depth or self.end is not None:
-            conditions.append(deep < (self.frame.k if self.end is None else self.end))
+            within = deep < (self.frame.k if self.end is None else self.end)
             deep = minimum(deep, self.frame.k - reaches[1])
-        return conditions, row, deep
+        return within, row, deep
 
-    def _vector(self, batch: list[Node], row: Node, deep: Node, coordinates: list[Node] | None) -> Node:
-        """Return eight halves that are neighbours in memory."""
-        conditions, row, deep = self._inside(row, deep, _HALVES)
-        value = self.frame.vector_of(self.side, batch, row, deep)
-        return choose(every(*conditions), value, zero(value.type)) if conditions else value
+    def _vector(self, batch: list[Node], row: Node, deep: Node, coordinates: list[Node] | None) -> list[Node]:
+        """Return eight values that are neighbours in memory, as vectors."""
+        found: list[Node] = []
+        for first in range(0, _HALVES, self.side.lanes):
+            at_row, at_deep = (row, deep + fixed(first)) if self.along_k else (row + fixed(first), deep)
+            within, at_row, at_deep = self._inside(at_row, at_deep, self.side.lanes)
+            value = self.frame.vector_of(self.side, batch, at_row, at_deep)
+            found.append(value if within is None else choose(within, value, zero(value.type)))
+        return found
 
-    def _elements(self, batch: list[Node], row: Node, deep: Node, coordinates: list[Node] | None) -> Node:
-        """Return eight halves, computed one by one."""
+    def _elements(self, batch: list[Node], row: Node, deep: Node, coordinates: list[Node] | None) -> list[Node]:
+        """Return eight values, computed one by one."""
         body, module, values = self.body, self.frame.module, list[Node]()
         for lane in range(_HALVES):
             at_row, at_deep = (row, deep + fixed(lane)) if self.along_k else (row + fixed(lane), deep)
-            conditions, at_row, at_deep = self._inside(at_row, at_deep)
+            within, at_row, at_deep = self._inside(at_row, at_deep)
             at_row = body.let(module.fresh("row"), at_row)
             at_deep = body.let(module.fresh("deep"), at_deep)
             value = self.frame.element(self.side, batch, at_row, at_deep, coordinates)
-            values.append(choose(every(*conditions), value, zero("f16")) if conditions else value)
-        return halves_in_words(values)
+            values.append(value if within is None else choose(within, value, zero(value.type)))
+        return values
 
     def put(self, stage: Node | None) -> None:
         """Write the stores of the registers into workgroup memory."""
         for number, source in enumerate(self.registers):
-            row, deep = self._position(number)
-            across, along = (row, deep) if self.along_k else (deep, row)
-            at = across * fixed(self.pitch) + along // fixed(_HALVES)
-            self.body.set(self.blocks[at + fixed(self.start) if self.start else at], source)
+            self.body.set(self.cell(number), source)
 
-    def matrix(self, kind: str, row: Node, deep: int) -> Node:
+    def cell(self, number: int, part: int = 0) -> Node:
+        """Return the place in workgroup memory of fetch ``number``, in one of several blocks that lie one behind the other."""
+        row, deep = self.position(number)
+        across, along = (row, deep) if self.along_k else (deep, row)
+        at = across * fixed(self.pitch) + along // fixed(_HALVES)
+        start = self.start + part * self.size
+        return self.blocks[at + fixed(start) if start else at]
+
+    def matrix(self, kind: str, row: Node, deep: int, part: int = 0) -> Node:
         """Return the matrix at a row, a multiple of eight, and a depth of the block."""
         row_major = self.along_k is kind.startswith("subgroup_matrix_left")
+        start = self.start + part * self.size
         if self.along_k:
-            at = row * fixed(self.pitch) + fixed(self.start + deep // _HALVES)
+            at = row * fixed(self.pitch) + fixed(start + deep // _HALVES)
         else:
-            at = row // fixed(_HALVES) + fixed(self.start + deep * self.pitch)
+            at = row // fixed(_HALVES) + fixed(start + deep * self.pitch)
         order = "row_major" if row_major else "col_major"
         where = Prefix("&", self.blocks)
         return Call(f"subgroupMatrixLoad<{kind}, {order}>", (where, at, fixed(self.pitch)), kind)
@@ -298,27 +315,45 @@ class MatrixBlock(StagedBlock):
         self.down = body.let("down", subgroup // fixed(across))
         self.row = body.let("subgroup_row", self.down * fixed(tile.rows))
         self.column = body.let("subgroup_column", subgroup % fixed(across) * fixed(tile.columns))
+        self.sums = self.matrices("sum")
+
+    def matrices(self, name: str) -> list[list[Name]]:
+        """Declare the matrices of a subgroup's block, zeros."""
+        tile, unit = self.tile, self.unit
         kind = f"subgroup_matrix_result<{unit.result}, {unit.n}, {unit.m}>"
-        self.sums = [
-            [body.var(f"sum{row}_{column}", None, kind) for column in range(tile.columns // unit.n)]
+        return [
+            [self.body.var(f"{name}{row}_{column}", None, kind) for column in range(tile.columns // unit.n)]
             for row in range(tile.rows // unit.m)
         ]
 
     def multiply(self, stage: Node | None) -> None:
-        body, unit = self.body, self.unit
-        left = f"subgroup_matrix_left<{unit.operand}, {unit.k}, {unit.m}>"
-        right = f"subgroup_matrix_right<{unit.operand}, {unit.n}, {unit.k}>"
-        for deep in range(0, self.tile.k, unit.k):
-            with body.when(None):
-                columns = [
-                    body.let(f"b{number}", self.right.matrix(right, self.column + fixed(number * unit.n), deep))
-                    for number in range(len(self.sums[0]))
-                ]
+        for deep in range(0, self.tile.k, self.unit.k):
+            with self.body.when(None):
+                columns = self.columns(deep)
                 for number, sums in enumerate(self.sums):
-                    row = body.let(f"a{number}", self.left.matrix(left, self.row + fixed(number * unit.m), deep))
-                    for total, column in zip(sums, columns, strict=True):
-                        product = Call("subgroupMatrixMultiplyAccumulate", (row, column, total), total.type)
-                        body.set(total, product)
+                    self.add_products(sums, self.of_row(number, deep), columns)
+
+    def columns(self, deep: int, part: int = 0) -> list[Node]:
+        """Write the loads of the right side's matrices at a depth and return these."""
+        unit = self.unit
+        kind = f"subgroup_matrix_right<{unit.operand}, {unit.n}, {unit.k}>"
+        places = [self.column + fixed(number * unit.n) for number in range(len(self.sums[0]))]
+        return [
+            self.body.let(f"b{number}{'r' * part}", self.right.matrix(kind, place, deep, part))
+            for number, place in enumerate(places)
+        ]
+
+    def of_row(self, number: int, deep: int, part: int = 0) -> Node:
+        """Write the load of the left side's matrix in a row of these at a depth and return it."""
+        unit = self.unit
+        kind = f"subgroup_matrix_left<{unit.operand}, {unit.k}, {unit.m}>"
+        found = self.left.matrix(kind, self.row + fixed(number * unit.m), deep, part)
+        return self.body.let(f"a{number}{'r' * part}", found)
+
+    def add_products(self, sums: list[Name], row: Node, columns: list[Node]) -> None:
+        """Write the products of a matrix with several into their sums."""
+        for total, column in zip(sums, columns, strict=True):
+            self.body.set(total, Call("subgroupMatrixMultiplyAccumulate", (row, column, total), total.type))
 
     def results(self, base_m: Node, base_n: Node, write: Write) -> None:
         body, frame, tile, unit = self.body, self.frame, self.tile, self.unit

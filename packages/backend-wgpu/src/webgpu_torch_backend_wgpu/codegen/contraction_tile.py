@@ -9,7 +9,8 @@ blocks to fill a GPU, k is split over workgroups and a second pass adds their su
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from webgpu_torch_core.ir.kernels import Contraction
@@ -123,6 +124,12 @@ class StagedBlock(Block):
     def multiply(self, stage: Node | None) -> None:
         """Write the products of the blocks in workgroup memory into the sums."""
 
+    @contextmanager
+    def depths(self, body: Body, tile: Tile, place: Place) -> Iterator[Node]:
+        """Open the loop over the depths of blocks; gives the depth."""
+        with body.loop("depth", place.first, lambda depth: depth < place.last, fixed(tile.k)) as depth:
+            yield depth
+
     def accumulate(self, frame: Frame, tile: Tile, place: Place, batch: list[Node]) -> None:
         """Write the loop over k: fetch a block ahead, pass the last one through workgroup memory, multiply."""
         body = frame.body
@@ -132,7 +139,7 @@ class StagedBlock(Block):
             side.fetch(batch, base, place.first)
         stage: Name | None = body.var("stage", fixed(0)) if tile.stages > 1 else None
         # Workgroups whose part is empty take no turn; the bounds are the same for all threads of a workgroup.
-        with body.loop("depth", place.first, lambda depth: depth < place.last, fixed(tile.k)) as depth:
+        with self.depths(body, tile, place) as depth:
             for side, _ in sides:
                 side.put(stage)
             body.barrier()

@@ -35,6 +35,7 @@ from .contraction_each import each_seconds, generate_each, has_few_channels
 from .contraction_host import generate_host, host_seconds, host_tiles_of
 from .contraction_matrix import generate_matrix, matrix_seconds, matrix_tiles_of
 from .contraction_packed import generate_packed, packed_seconds, packed_strips
+from .contraction_pairs import generate_pairs, pair_seconds, pair_tiles_of
 from .contraction_prepared import generate_prepared, prepared_seconds, rows_find_place
 from .contraction_sliding import generate_sliding, sliding, sliding_seconds
 from .contraction_tile import generate_tile
@@ -277,6 +278,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("few rows by packed numbers", packed_strips, packed_seconds, generate_packed),
         Variant("few rows", _where(lambda k, _: _has_few_rows(k)), vector_seconds, lambda k, c, _: generate_vector(k, c)),
         Variant("tiles of matrices", matrix_tiles_of, matrix_seconds, generate_matrix),
+        Variant("tiles of matrices, pairs of halves", _of_many_rows(pair_tiles_of), pair_seconds, generate_pairs),
         Variant("tiles", _of_many_rows(tiles_of), tile_seconds, generate_tile),
         Variant("tiles for the host", _of_many_rows(host_tiles_of), host_seconds, generate_host),
         Variant("neighbours per thread", sliding, sliding_seconds, generate_sliding),

@@ -14,6 +14,7 @@ from ..functions import FUNCTIONS, prelude
 from ..functions.conversion import PACKED_HALVES, ROUNDING_HALF
 from ..functions.floating import NATIVE_FUSED
 from ..functions.trigonometric import NATIVE_PRODUCT
+from ..gpu.interface import MATRIX_HEAD
 from ..program import Capabilities, Piece, Size, part_bytes
 from .ir import (
     SCALAR_OF,
@@ -66,8 +67,6 @@ _CHAINS = frozenset({"&", "|", "^", "&&", "||"})
 _UNARY = 9
 _SUFFIX = {"u32": "u", "i32": "i", "i64": "li"}
 _BYTES = {"f16": 2, "f32": 4, "i32": 4, "u32": 4, "i64": 8}
-#: subgroups are whole where matrices are used: conditions are the same for all threads of a workgroup
-_MATRIX_HEAD = "enable chromium_experimental_subgroup_matrix;\ndiagnostic(off, chromium.subgroup_matrix_uniformity);\n"
 #: functions by which threads of a subgroup exchange values, and what the entry point is then told besides
 _OF_SUBGROUPS = frozenset({"quadBroadcast", "subgroupAdd", "subgroupMax", "subgroupShuffle", "subgroupShuffleXor"})
 _SUBGROUP_THREAD = ", @builtin(subgroup_invocation_id) subgroup_thread: u32"
@@ -439,7 +438,7 @@ def print_module(
     helpers = prelude(printer.helpers, {each.name: each for each, known in better.items() if known})
     head = "enable f16;\n" if printer.half or printer.matrix else ""
     head += "enable subgroups;\n" if printer.subgroups and capabilities.enables_subgroups else ""
-    head += _MATRIX_HEAD if printer.matrix else ""
+    head += MATRIX_HEAD if printer.matrix else ""
     printer.pieces.append("\n")
     return printer.joined(head + "\n".join([*bindings, helpers, *functions, ""]))
 

@@ -57,9 +57,10 @@ _WORDS = ElementType("uint32", "u32")
 
 
 class Partials:
-    """What the passes of a kernel leave each other in one scratch buffer: records of values, encoded as u32 words."""
+    """What the passes of a kernel leave each other in a scratch buffer, its ``number``-th: records of values, encoded as u32 words."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int = 0) -> None:
+        self.number = number
         self.words = 0
 
     @property
@@ -69,7 +70,7 @@ class Partials:
 
     def records(self, count: int, *scalars: str) -> Records:
         """Reserve ``count`` records of one value of each of some types."""
-        found = Records(self.words, scalars)
+        found = Records(self.words, scalars, self.number)
         self.words += count * found.words
         return found
 
@@ -77,15 +78,15 @@ class Partials:
 class Records:
     """Records of values at consecutive places of the scratch buffer."""
 
-    def __init__(self, base: int, scalars: Sequence[str]) -> None:
-        self.base = base
+    def __init__(self, base: int, scalars: Sequence[str], scratch: int) -> None:
+        self.base, self.scratch = base, scratch
         self.scalars = scalars
         self.words = sum(type_words(each) for each in scalars)
 
     def _word(self, module: Module, index: Node, number: int, writes: bool) -> tuple[Buffer, Node]:
         at = index if self.words == 1 else index * self.words
         at = u32(self.base) + at if self.base else at
-        return module.buffer("scratch", 0, _WORDS, writes), at + fixed(number) if number else at
+        return module.buffer("scratch", self.scratch, _WORDS, writes), at + fixed(number) if number else at
 
     def write(self, module: Module, index: Node, values: Sequence[Node]) -> None:
         """Write the statements that store a record."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from webgpu_torch_core.backend.interface import Device
 from webgpu_torch_core.ir.records import Record
@@ -91,6 +91,8 @@ def camel(name: str) -> str:
 
 #: the feature without which no matrix units are used
 MATRIX_FEATURE = "chromium-experimental-subgroup-matrix"
+#: how a module begins that uses them; subgroups are whole there: conditions are the same for all threads of a workgroup
+MATRIX_HEAD = "enable chromium_experimental_subgroup_matrix;\ndiagnostic(off, chromium.subgroup_matrix_uniformity);\n"
 
 
 class MatrixUnit(Record):
@@ -109,6 +111,12 @@ class MatrixUnit(Record):
 
     def __str__(self) -> str:
         return f"{self.operand} to {self.result} {self.m}x{self.n}x{self.k}"
+
+
+def largest_unit(units: Iterable[MatrixUnit]) -> MatrixUnit | None:
+    """Return the largest product of halves that is summed in float32; None where there is none."""
+    fitting = [each for each in units if (each.operand, each.result) == ("f16", "f32")]
+    return max(fitting, key=lambda each: each.m * each.n * each.k, default=None)
 
 
 class Adapter(Record):

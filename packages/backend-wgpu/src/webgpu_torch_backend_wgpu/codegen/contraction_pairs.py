@@ -1,0 +1,417 @@
+"""Tiled contractions of float32 on an adapter's matrix units: each number is a pair of halves, whose sum it is.
+
+A number is rounded to a half, and what is left of it to another: together they hold all but the last bit of it. Of the products
+of two such pairs, that of what is left on both sides is below the last bit and left out (H. Ootomo and R. Yokota, "Recovering
+single precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak performance", 2022,
+https://arxiv.org/abs/2203.03341). Rows are scaled by powers of two so that the largest number of each is a large half, and what is
+left by another, so that small numbers keep their bits. Units round sums towards zero: after a few products these are added to sums
+of the threads, which are rounded to nearest. Numbers of bfloat16 and float16 are halves already, once they are scaled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.kernels import Contraction
+from webgpu_torch_core.ir.layouts import number_of_elements
+
+from ..facts import Facts
+from ..gpu.interface import MatrixUnit
+from ..program import Capabilities, Program
+from .access import LANES
+from .contraction import VECTOR_BYTES, Frame, Side
+from .contraction_cost import blocks_seconds, splits_of
+from .contraction_magnitudes import FLAG, INFINITY, Magnitudes, flag, joined, magnitude, span_of
+from .contraction_matrix import HalvesLoader, MatrixBlock, MatrixTile, half_of, unit_of
+from .contraction_tile import Place, Tile, Write, generate_tile
+from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, choose, fixed, minimum, vector, zero
+from .module import LINEAR_GROUP, THREAD, Module
+from .statements import Body, Do, Return
+
+#: m, n and k of a workgroup's block, rows and columns of a subgroup's; the share of the units' rate that three products of halves
+#: reach together with all units busy, how many steps of k pass before they do, which share a unit reaches with one block, and how
+#: many of these it computes at once
+_SHARES = {(128, 128, 32, 64, 32): (0.12, 350, 1.0, 1), (64, 64, 32, 32, 32): (0.0986, 64, 0.75, 2)}
+#: how many times as fast a product of single halves is, one of singles and pairs, and one of pairs
+_PRODUCTS = {1: 1.35, 2: 1.15, 3: 1.0}
+#: how many times as long it takes where a side is read number by number, or at computed places
+_ONE_BY_ONE, _COMPUTED = 1.25, 1.5
+#: seconds that a kernel must save whose text is long, as it is where places are computed: compiling it takes long, too
+_LONG_TEXT = 5e-5
+#: the share of the memory's bandwidth at which magnitudes are found
+_FINDING = 0.75
+_PAD, _BAND = 8, 8
+#: depths whose products the units add, which round sums towards zero, before the threads do
+_CHAIN = 192
+#: exponents: of the largest half that a row's numbers are scaled to, of what is left, of the smallest half, of float32
+_LARGEST, _LEFT, _SMALLEST, _BIAS = 14, 11, -24, 127
+#: bits of a float32 that a half does not hold, and where its exponent begins
+_DROPPED, _MANTISSA = 0x1FFF, 23
+#: the function that cuts a number beside infinities
+_APART = "apart"
+#: how many times as fast products of one part each are, of one and two, and of two each
+_PRODUCTS = {1: 1.8, 2: 1.35, 3: 1.0}
+
+
+class PairTile(MatrixTile):
+    """A variant: two blocks of halves for each side, or one where its numbers are halves already."""
+
+    __slots__ = ()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of workgroup memory for all blocks, whichever way they lie, or for sums on their way from units to threads."""
+        blocks = sum(max(each * (self.k + self.pad), self.k * (each + self.pad)) for each in (self.m, self.n))
+        return max(4 * blocks, VECTOR_BYTES * self.subgroups * self.columns // self.unit.n * self.unit.m * self.pitch)
+
+    @property
+    def pitch(self) -> int:
+        """Vectors from one row of a matrix to the next where its sums are on their way: one more than there are, against bank conflicts."""
+        return self.unit.n // LANES + 1
+
+
+def pair_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[PairTile]:
+    """Return the tiles for an adapter's matrix units, with the sum split or not; none where they cannot compute a kernel."""
+    unit = unit_of(capabilities)
+    if unit is None or not _can(kernel, capabilities, unit):
+        return
+    for block in _SHARES:
+        tile = _tile(block, unit, 1)
+        if _divides(tile) and tile.threads <= capabilities.invocations and tile.nbytes <= capabilities.workgroup_bytes:
+            for splits in splits_of(kernel, capabilities):
+                yield _tile(block, unit, splits)
+
+
+def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> bool:
+    """Return whether both sides are read in rows, as numbers that are no halves on both, and an adapter rounds halves as it should."""
+    values = kernel.left, kernel.right
+    if (
+        kernel.dtype.name != "float32"
+        or number_of_elements(kernel.k) < unit.k
+        or all(half_of(each) is not None for each in values)
+    ):
+        return False
+    sides = Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")
+    if not all(each.loads if each.strided else span_of(kernel, each.value) is not None for each in sides):
+        return False
+    sizes = [each.numel * each.dtype.itemsize for each in (*kernel.operands, *kernel.outputs)]
+    bound = sum(max(1, -(-size // capabilities.binding_bytes)) for size in sizes)
+    rounds = capabilities.facts.packs_halves and capabilities.subgroup_size == unit.threads
+    # The magnitudes, parts of a split sum and a report are bound besides.
+    return rounds and bound + 3 <= capabilities.storage_buffers
+
+
+def _divides(tile: PairTile) -> bool:
+    """Return whether threads bring as much each, and always of the same rows."""
+    unit, whole = tile.unit, VECTOR_BYTES // 2 * tile.threads
+    even = all(each * tile.k % whole == 0 and tile.threads * VECTOR_BYTES // 2 % each == 0 for each in (tile.m, tile.n))
+    return even and tile.k % unit.k == 0 == tile.rows % unit.m and tile.columns % unit.n == 0
+
+
+@cache
+def _tile(block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int) -> PairTile:
+    return PairTile(*block, 1, 0, _PAD, _BAND, splits, 1, unit)
+
+
+def _parts_of(value: Expression) -> int:
+    """Return how many halves each number of a side is."""
+    return 1 if value.step == "cast" and value.arguments[0].dtype.name in ("float16", "bfloat16") else 2
+
+
+def pair_seconds(kernel: Contraction, tile: PairTile, facts: Facts) -> float:
+    """Return an estimate of the time that a tile takes for a contraction, and the magnitudes of its rows before."""
+    share, lead, alone, together = _SHARES[tile.block]
+    rate = share * _PRODUCTS[_parts_of(kernel.left) + _parts_of(kernel.right) - 1] * facts.products
+    compiling = 0.0
+    for each in (Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")):
+        rate /= _COMPUTED if not each.strided else _ONE_BY_ONE if each.lanes == 1 else 1
+        compiling += 0.0 if each.strided else _LONG_TEXT
+    multiplying = blocks_seconds(kernel, tile, facts, rate, lead, alone, together)
+    moved = kernel.nbytes() / facts.bandwidth
+    return max(multiplying, moved) + moved / _FINDING + facts.dispatch + compiling
+
+
+def generate_pairs(kernel: Contraction, capabilities: Capabilities, tile: PairTile) -> Program:
+    """Return the program of a contraction by pairs of halves: the magnitudes of all rows first."""
+    magnitudes = Magnitudes(kernel, 0 if tile.splits == 1 else 1)
+    found = generate_tile(kernel, capabilities, tile, lambda frame, _: PairBlock(frame, tile, magnitudes))
+    return Program((magnitudes.find(capabilities), *found.passes), (*found.scratch, magnitudes.nbytes))
+
+
+def _power(exponent: Node) -> Node:
+    """Return two to the power of an exponent, an i32 within float32's."""
+    return bitcast("f32", (exponent + fixed(_BIAS, "i32")) << _MANTISSA)
+
+
+def exponent_of(word: Node) -> Node:
+    """Return the exponent by which a row is scaled whose largest magnitude is known, as an i32; 0 of a row of zeros."""
+    own = bitcast("i32", magnitude(word) >> _MANTISSA)
+    most = fixed(_BIAS - 1, "i32")
+    return choose(
+        magnitude(word).differs(fixed(0)), minimum(fixed(_LARGEST + _BIAS, "i32") - own, most), fixed(0, "i32")
+    )
+
+
+class PairsLoader(HalvesLoader):
+    """One side: numbers are scaled and cut on their way from registers to workgroup memory."""
+
+    #: whether infinity or NaN is in the workgroup's rows, and a 0 that no driver knows
+    odd: Node
+    nothing: Node
+    #: the exponent by which all rows are scaled, where the side is taken as a whole
+    whole: Node
+
+    def __init__(
+        self, frame: Frame, side: Side, width: int, tile: PairTile, blocks: Array, start: int, magnitudes: Magnitudes
+    ) -> None:
+        super().__init__(frame, side, width, tile, blocks, start)
+        self.magnitudes = magnitudes
+        self.parts, self.pieces = _parts_of(side.value), magnitudes.pieces(side)
+        #: elements of workgroup memory that all blocks take
+        self.room = self.parts * self.size
+        self.numbers = [[Name(f"{each.text}{half}", "vec4<f32>") for half in "ab"] for each in self.registers]
+
+    def declare(self) -> None:
+        for each in (one for some in self.numbers for one in some):
+            self.body.var(each.text, None, each.type)
+
+    def keep(self, number: int, values: list[Node]) -> None:
+        if len(values) > 2:
+            values = [vector("f32", values[first : first + LANES]) for first in range(0, len(values), LANES)]
+        for target, value in zip(self.numbers[number], values, strict=True):
+            self.body.set(target, value)
+
+    def begin(self, batch: list[Node], base: Node) -> None:
+        """Declare the registers, and write what the rows that a thread brings are scaled by."""
+        super().begin(batch, base)
+        body, fresh = self.body, self.frame.module.fresh
+        self.scales: list[list[Node]] = []
+        if self.pieces:
+            self.scales = [[body.let(fresh("scale"), _power(self.whole))] * 2] * self.count
+            return
+        for number in range(self.count if self.along_k else 1):
+            row = body.let(fresh("row"), base + self.position(number)[0])
+            rows = [row] if self.along_k else [row + fixed(lane) for lane in range(2 * LANES)]
+            powers = [body.let(fresh("scale"), _power(self.exponent(batch, each))) for each in rows]
+            if not self.along_k:
+                powers = [body.let(fresh("scales"), vector("f32", powers[at : at + LANES])) for at in (0, LANES)]
+            self.scales.append([powers[0], powers[-1]])
+
+    def word(self, batch: list[Node], row: Node) -> Node:
+        """Write the load of a row's word and return it."""
+        inside = minimum(row, self.side.rows - 1) if self.edge_rows else row
+        found = self.magnitudes.read(self.frame, self.side, batch, inside)
+        return self.body.let(self.frame.module.fresh("word"), found)
+
+    def exponent(self, batch: list[Node], row: Node) -> Node:
+        """Write what a row is scaled by and return its exponent."""
+        if self.pieces:
+            return self.whole
+        return self.body.let(self.frame.module.fresh("exponent"), exponent_of(self.word(batch, row)))
+
+    def put(self, stage: Node | None) -> None:
+        with self.body.when(self.odd):
+            self._put(self._apart)
+        with self.body.otherwise():
+            self._put(self._cut)
+
+    def _put(self, cut: Callable[[Node], list[Node]]) -> None:
+        """Write the stores of all parts, of which two neighbours each are cut by a function."""
+        body, fresh = self.body, self.frame.module.fresh
+        for number, own in enumerate(self.numbers):
+            scales = self.scales[number if self.along_k else 0]
+            words: list[list[Node]] = []
+            for source, scale in zip(own, scales, strict=True):
+                scaled = body.let(fresh("scaled"), source * scale)
+                words += [cut(vector("f32", [scaled.lane(at), scaled.lane(at + 1)])) for at in (0, 2)]
+            for part in range(self.parts):
+                body.set(self.cell(number, part), vector("u32", [each[part] for each in words]))
+
+    def _cut(self, pair: Node) -> list[Node]:
+        """Write how two numbers become halves, and what is left of them others; return the words."""
+        body, fresh = self.body, self.frame.module.fresh
+        pair = body.let(fresh("pair"), pair)
+        word = body.let(fresh("halves"), Call("pack2x16float", (pair,), "u32"))
+        if self.parts == 1:
+            return [word]
+        # Drivers were seen to leave out unpacking what was just packed.
+        near = Call("unpack2x16float", (word ^ self.nothing,), "vec2<f32>")
+        return [word, Call("pack2x16float", ((pair - near) * Literal(2.0**_LEFT, "f32"),), "u32")]
+
+    def _apart(self, pair: Node) -> list[Node]:
+        """Write the same for rows with infinity or NaN: both halves have the number's sign and neither is 0 where it is not."""
+        body, fresh = self.body, self.frame.module.fresh
+        cuts = [body.let(fresh("cut"), Call(_APART, (pair.lane(each),), "vec2<f32>")) for each in (0, 1)]
+        halves = [vector("f32", [each.lane(part) for each in cuts]) for part in range(self.parts)]
+        return [body.let(fresh("halves"), Call("pack2x16float", (each,), "u32")) for each in halves]
+
+
+def _define_apart(module: Module) -> None:
+    """Write the function that cuts a number beside infinities, whose products must not be 0 or of both signs."""
+    with module.function(_APART, {"x": "f32"}, "vec2<f32>") as (x,):
+        body = module.body
+        bits = body.let("bits", bitcast("u32", x))
+        size = body.let("size", bits & fixed(FLAG - 1))
+        sign = body.let("sign", bits & fixed(FLAG))
+        least = fixed(_SMALLEST + _BIAS << _MANTISSA)
+        near = body.let("near", Call("max", (size & fixed(FLAG - 1 - _DROPPED), least), "u32"))
+        left = (bitcast("f32", size) - bitcast("f32", near)) * Literal(2.0**_LEFT, "f32")
+        rest = body.let("rest", bitcast("u32", Call("max", (left, bitcast("f32", least)), "f32")))
+        finite = size < fixed(INFINITY)
+        parts = [choose(finite, near, size), choose(finite, rest, least)]
+        found = [bitcast("f32", choose(size.differs(fixed(0)), each | sign, bits)) for each in parts]
+        body.add(Return(vector("f32", found)))
+
+
+class PairBlock(MatrixBlock):
+    """Keeps sums of a few products in matrices, and those of all in registers of the threads."""
+
+    tile: PairTile
+    left: PairsLoader
+    right: PairsLoader
+
+    def __init__(self, frame: Frame, tile: PairTile, magnitudes: Magnitudes) -> None:
+        self.frame, self.body, self.tile, self.unit = frame, frame.body, tile, tile.unit
+        self.blocks = frame.module.array("blocks", "vec4<u32>", tile.nbytes // VECTOR_BYTES)
+        left, right = (Side(frame.kernel, each.value, each.group) for each in (frame.left, frame.right))
+        self.left = PairsLoader(frame, left, tile.m, tile, self.blocks, 0, magnitudes)
+        self.right = PairsLoader(frame, right, tile.n, tile, self.blocks, self.left.room, magnitudes)
+
+    def declare(self) -> None:
+        super().declare()
+        body, unit = self.body, self.unit
+        self.lane = body.let("lane", THREAD % fixed(unit.threads))
+        self.subgroup = body.let("own", THREAD // fixed(unit.threads))
+        #: what is left of both sides, times the other's halves
+        self.rests = self.matrices("rest") if self.left.parts + self.right.parts > 2 else []
+        #: how many vectors of a matrix's sums a thread keeps
+        self.share = unit.m * unit.n // (LANES * unit.threads)
+        self.totals = [
+            [
+                [body.var(f"total{row}_{column}_{each}", None, "vec4<f32>") for each in range(self.share)]
+                for column in range(len(self.sums[0]))
+            ]
+            for row in range(len(self.sums))
+        ]
+
+    def accumulate(self, frame: Frame, tile: Tile, place: Place, batch: list[Node]) -> None:
+        """Write whether a row of the block holds infinity or NaN, then the loop over k."""
+        self.batch = batch
+        _define_apart(frame.module)
+        nothing = self.body.let("nothing", LINEAR_GROUP >> 31)
+        left = self._look(self.left, batch, place.base_m, self.tile.m)
+        right = self._look(self.right, batch, place.base_n, self.tile.n)
+        words = [self._together(left), self._together(right)]
+        odd = self.body.let("odd", flag(words[0] | words[1]).differs(fixed(0)))
+        for each, word in zip((self.left, self.right), words, strict=True):
+            each.odd, each.nothing = odd, nothing
+            if each.pieces:
+                each.whole = self.body.let(frame.module.fresh("exponent"), exponent_of(word))
+        super().accumulate(frame, tile, place, batch)
+
+    def _look(self, side: PairsLoader, batch: list[Node], base: Node, width: int) -> Node:
+        """Write what a thread finds of the words of a side's rows in the block, or of all its pieces, and return it."""
+        if not side.pieces:
+            return side.word(batch, base + THREAD % fixed(width))
+        body, fresh = self.body, self.frame.module.fresh
+        found = body.var(fresh("word"), fixed(0))
+        with body.loop(fresh("piece"), THREAD, lambda at: at < side.pieces, fixed(self.tile.threads)) as piece:
+            word = side.magnitudes.piece(self.frame, side.side, piece)
+            body.set(found, joined(found, body.let(fresh("other"), word)))
+        return found
+
+    def _together(self, word: Node) -> Node:
+        """Write what all threads of the workgroup found together and return it."""
+        body, fresh = self.body, self.frame.module.fresh
+        flags = self.frame.module.array(fresh("words"), "u32", self.tile.subgroups)
+        top, odd = (Call("subgroupMax", (each,), "u32") for each in (magnitude(word), flag(word)))
+        body.set(flags[self.subgroup], top | odd)
+        body.barrier()
+        found: Node = flags[0]
+        for each in range(1, self.tile.subgroups):
+            found = body.let(fresh("word"), joined(found, flags[each]))
+        return found
+
+    def multiply(self, stage: Node | None) -> None:
+        body = self.body
+        for deep in range(0, self.tile.k, self.unit.k):
+            with body.when(None):
+                columns = self.columns(deep)
+                others = self.columns(deep, 1) if self.right.parts > 1 else []
+                for number, sums in enumerate(self.sums):
+                    row = self.of_row(number, deep)
+                    if self.left.parts > 1:
+                        self.add_products(self.rests[number], self.of_row(number, deep, 1), columns)
+                    if others:
+                        self.add_products(self.rests[number], row, others)
+                    self.add_products(sums, row, columns)
+
+    @contextmanager
+    def depths(self, body: Body, tile: Tile, place: Place) -> Iterator[Node]:
+        """Open the loop over the depths of blocks: after so many products, and after the last, sums move to the threads."""
+        with body.loop("chain", place.first, lambda chain: chain < place.last, fixed(_CHAIN)) as chain:
+            end = body.let("chain_end", minimum(chain + fixed(_CHAIN), place.last))
+            with body.loop("depth", chain, lambda depth: depth < end, fixed(tile.k)) as depth:
+                yield depth
+            self._move(self.sums, None)
+
+    def _move(self, matrices: list[list[Name]], scale: float | None) -> None:
+        """Write the addition of matrices, which are cleared, to what the threads keep: as many rows at a time as there is room for."""
+        body, unit = self.body, self.unit
+        pitch, per = self.tile.pitch, unit.n // LANES
+        size = unit.m * pitch
+        row = len(matrices[0]) * size
+        rows = min(self.blocks.size // (self.tile.subgroups * row), len(matrices))
+        inside = body.let(
+            self.frame.module.fresh("inside"), self.lane // fixed(per) * fixed(pitch) + self.lane % fixed(per)
+        )
+        for first in range(0, len(matrices), rows):
+            some = [each for row_of in matrices[first : first + rows] for each in row_of]
+            start = body.let(self.frame.module.fresh("start"), self.subgroup * fixed(rows * row))
+            for number, each in enumerate(some):
+                arguments = (Prefix("&", self.blocks), start + fixed(number * size), each, fixed(pitch))
+                body.add(Do(Call("subgroupMatrixStore<row_major>", arguments, "")))
+                body.set(each, zero(each.type))
+            body.barrier()
+            totals = [each for row_of in self.totals[first : first + rows] for each in row_of]
+            for number, own in enumerate(totals):
+                for at, total in enumerate(own):
+                    place = start + inside + fixed(number * size + at * (unit.threads // per) * pitch)
+                    value = bitcast("vec4<f32>", self.blocks[place])
+                    body.set(total, total + (value if scale is None else value * Literal(scale, "f32")))
+            body.barrier()
+
+    def results(self, base_m: Node, base_n: Node, write: Write) -> None:
+        body, unit, frame, tile, fresh = self.body, self.unit, self.frame, self.tile, self.frame.module.fresh
+        if self.rests:
+            self._move(self.rests, 2.0**-_LEFT)
+        per = unit.n // LANES
+        first_row = body.let("first_row", base_m + self.row + self.lane // fixed(per))
+        first_column = body.let("first_column", base_n + self.column + self.lane % fixed(per) * fixed(LANES))
+        columns = [body.let(fresh("column"), first_column + fixed(at * unit.n)) for at in range(len(self.sums[0]))]
+        powers = [[self.right.exponent(self.batch, each + fixed(lane)) for lane in range(LANES)] for each in columns]
+        for number, totals in enumerate(self.totals):
+            for at in range(self.share):
+                row = body.let(fresh("row"), first_row + fixed(number * unit.m + at * (unit.threads // per)))
+                power = self.left.exponent(self.batch, row)
+                with body.when(row < frame.m if frame.m % tile.m else None):
+                    for column, others, found in zip(columns, powers, totals, strict=True):
+                        values: list[Node] = [
+                            body.let(
+                                fresh("value"), _unscaled(found[at].lane(lane), body.let(fresh("both"), power + other))
+                            )
+                            for lane, other in enumerate(others)
+                        ]
+                        for first in range(0, LANES, frame.columns):
+                            place = column + fixed(first) if first else column
+                            with body.when(place < frame.n if frame.n % tile.n else None):
+                                write(row, place, values[first : first + frame.columns])
+
+
+def _unscaled(value: Node, exponent: Node) -> Node:
+    """Return a sum without the power of two that both sides were scaled by: too large a one for one float32."""
+    half = exponent >> 1
+    return value * _power(-half) * _power(half - exponent)
