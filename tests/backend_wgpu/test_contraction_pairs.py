@@ -31,7 +31,7 @@ from webgpu_torch_core.operations.contraction.convolution import convolution_ker
 def able() -> Capabilities:
     """Return the capabilities of a GPU with matrix units that rounds halves as it should."""
     given = checking().capabilities
-    return given.replace(facts=given.facts.replace(packs_halves=True))
+    return given.replace(facts=given.facts.replace(packs_halves=True, keeps_rests=True))
 
 
 def tiles(kernel: Contraction, given: Capabilities) -> Iterator[PairTile]:
@@ -78,6 +78,7 @@ def test_large_products_are_by_pairs() -> None:
         (large(4, 4096, 4096), given),
         (large(4096, 4096, 4096, float16), given),
         (whole, given.replace(facts=given.facts.replace(packs_halves=False))),
+        (whole, given.replace(facts=given.facts.replace(keeps_rests=False))),
         (whole, given.replace(facts=given.facts.replace(products=0.0))),
         (whole, given.replace(matrix_units=())),
         (whole, given.replace(subgroup_size=16)),
@@ -138,7 +139,7 @@ def run(kernel: Contraction, operands: list[torch.Tensor], tile: PairTile, given
 def on_a_gpu() -> Capabilities:
     """Return the capabilities of an adapter with matrix units, or leave a test out."""
     given = computing().native
-    return given.replace(facts=given.facts.replace(packs_halves=True, products=5e14))
+    return given.replace(facts=given.facts.replace(packs_halves=True, keeps_rests=True, products=5e14))
 
 
 def errors(got: np.ndarray, left: torch.Tensor, right: torch.Tensor) -> None:

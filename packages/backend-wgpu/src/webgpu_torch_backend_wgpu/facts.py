@@ -44,6 +44,8 @@ class Facts(Record):
         tells_nan: ``x != x`` holds for NaN.
         remainders: ``%`` of negative int32 numbers has the dividend's sign, as WGSL says.
         fuses: ``fma`` rounds once, which WGSL leaves open.
+        keeps_rests: what packing as float16 leaves of a number is computed: it is not taken for 0, as drivers do that leave out
+            unpacking what was just packed.
         units: how many workgroups run side by side at full speed.
         flops: float32 operations per second of all units.
         bandwidth: bytes per second read and written by a copy.
@@ -53,7 +55,7 @@ class Facts(Record):
     """
 
     __slots__ = fields = (
-        "rounds_halves", "packs_halves", "keeps_subnormals", "tells_nan", "remainders", "fuses", "units", "flops",
+        "rounds_halves", "packs_halves", "keeps_subnormals", "tells_nan", "remainders", "fuses", "keeps_rests", "units", "flops",
         "bandwidth", "dispatch", "dots", "products",
     )  # fmt: skip
     rounds_halves: bool
@@ -62,6 +64,7 @@ class Facts(Record):
     tells_nan: bool
     remainders: bool
     fuses: bool
+    keeps_rests: bool
     units: int
     flops: float
     bandwidth: float
@@ -77,9 +80,9 @@ class Facts(Record):
 
 #: what is assumed of an adapter that computes nothing or whose self-test failed, by its kind; each is on the safe side
 TYPICAL = {
-    "discrete": Facts(True, False, False, False, False, False, 132, 50e12, 3e12, 5e-6, 1e13, 5e14),
-    "integrated": Facts(False, False, False, False, False, False, 16, 2e12, 6e10, 2e-5, 4e11, 8e12),
-    "cpu": Facts(False, False, False, False, False, False, 4, 1e11, 1e10, 5e-5, 2e9, 0.0),
+    "discrete": Facts(True, False, False, False, False, False, False, 132, 50e12, 3e12, 5e-6, 1e13, 5e14),
+    "integrated": Facts(False, False, False, False, False, False, False, 16, 2e12, 6e10, 2e-5, 4e11, 8e12),
+    "cpu": Facts(False, False, False, False, False, False, False, 4, 1e11, 1e10, 5e-5, 2e9, 0.0),
 }
 
 #: what every kernel of the self-test reads and writes
@@ -107,6 +110,11 @@ fn main() {{
     let value = fma(bitcast<f32>(given[at]), bitcast<f32>(given[at + 1u]), bitcast<f32>(given[at + 2u]));
     found[7u + 2u * {packed}u + i] = bitcast<u32>(value);
   }}
+  let at = 8u + {packed}u + 3u * {fused}u;
+  let pair = vec2<f32>(bitcast<f32>(given[at]), bitcast<f32>(given[at + 1u]));
+  let rests = pair - unpack2x16float(pack2x16float(pair) ^ (0u - (given[0] >> 31u)));
+  found[7u + 2u * {packed}u + {fused}u] = bitcast<u32>(rests.x);
+  found[8u + 2u * {packed}u + {fused}u] = bitcast<u32>(rests.y);
   {halves}
 }}
 """
@@ -130,6 +138,9 @@ _FUSED = (
     (1 + 2**-23, 1 - 2**-23, -1.0, -(2**-46)),
     (3.0, 11184811 * 2**-25, -1.0, 2**-25),
 )
+
+#: numbers that leave something when they are rounded to halves
+_LEAVING = (0.3333333432674408, -1000.4000244140625)
 
 #: how a kernel begins whose speed is measured
 _THREADS = (
@@ -231,7 +242,7 @@ def _remembered(value: object) -> Facts | None:
     """Return the facts in a value of the cache, or None where it is damaged."""
     if not isinstance(value, dict) or set(value) != set(Facts.fields):
         return None
-    kinds = (*[bool] * 6, int, *[float] * 5)
+    kinds = (*[bool] * 7, int, *[float] * 5)
     for name, kind in zip(Facts.fields, kinds, strict=True):
         least = 0 if name in ("dots", "products") else 1e-30
         if type(value[name]) is not kind or (kind is not bool and not least <= value[name] < 1e30):
@@ -341,19 +352,23 @@ class _Test:
             stores=" ".join(f"subgroupMatrixStore<row_major>(&found, 16u, {each}, {unit.n}u);" for each in sums),
         )  # fmt: skip
 
-    def _numerics(self, pipeline: Owned, halves: bool) -> tuple[bool, bool, bool, bool, bool, bool]:
-        given = [*(each for each, _ in _HALVES), *_PACKED, *(part for *parts, _ in _FUSED for part in parts)]
+    def _numerics(self, pipeline: Owned, halves: bool) -> tuple[bool, bool, bool, bool, bool, bool, bool]:
+        factors = (part for *parts, _ in _FUSED for part in parts)
+        given = [*(each for each, _ in _HALVES), *_PACKED, *factors, *_LEAVING]
         numbers = struct.pack(f"<IIii{len(given)}f", 0x7FC00000, 0x00000100, -7, 2, *given)
         self.gpu.write(self.given.handle, 0, numbers)
         self._submit(pipeline, 1)
         packed = 28 + 8 * len(_PACKED)
-        result = bytearray(packed + 4 * len(_FUSED))
+        fused = packed + 4 * len(_FUSED)
+        result = bytearray(fused + 4 * len(_LEAVING))
         self.gpu.read(self.found.handle, 0, memoryview(result))
         nan, subnormal, remainder, *rounded = struct.unpack_from("<7I", result)
         nearest = halves and all(each & 0xFFFF == right for each, (_, right) in zip(rounded, _HALVES, strict=True))
         packs = result[28:packed] == b"".join(_packed(each) for each in _PACKED)
-        fuses = result[packed:] == struct.pack(f"<{len(_FUSED)}f", *(left for *_, left in _FUSED))
-        return nearest, packs, subnormal == 0x200, nan == 1, remainder == 0xFFFFFFFF, fuses
+        fuses = result[packed:fused] == struct.pack(f"<{len(_FUSED)}f", *(left for *_, left in _FUSED))
+        near = struct.unpack("<2e", struct.pack("<2e", *_LEAVING))
+        rests = result[fused:] == struct.pack("<2f", *(each - half for each, half in zip(_LEAVING, near, strict=True)))
+        return nearest, packs, subnormal == 0x200, nan == 1, remainder == 0xFFFFFFFF, fuses, rests
 
     def _warm_up(self, pipeline: Owned) -> None:
         """Keep the GPU busy until it does not become faster any more.

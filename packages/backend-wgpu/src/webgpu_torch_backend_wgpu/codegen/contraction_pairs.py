@@ -28,7 +28,7 @@ from .contraction_magnitudes import FLAG, INFINITY, Magnitudes, flag, joined, ma
 from .contraction_matrix import HalvesLoader, MatrixBlock, MatrixTile, half_of, unit_of
 from .contraction_tile import Place, Tile, Write, generate_tile
 from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, choose, fixed, minimum, vector, zero
-from .module import LINEAR_GROUP, THREAD, Module
+from .module import THREAD, Module
 from .statements import Body, Do, Return
 
 #: m, n and k of a workgroup's block, rows and columns of a subgroup's; the share of the units' rate that three products of halves
@@ -40,7 +40,7 @@ _PRODUCTS = {1: 1.35, 2: 1.15, 3: 1.0}
 #: how many times as long it takes where a side is read number by number, or at computed places
 _ONE_BY_ONE, _COMPUTED = 1.25, 1.5
 #: seconds that a kernel must save whose text is long, as it is where places are computed: compiling it takes long, too
-_LONG_TEXT = 5e-5
+_LONG_TEXT = 1e-4
 #: the share of the memory's bandwidth at which magnitudes are found
 _FINDING = 0.75
 _PAD, _BAND = 8, 8
@@ -99,7 +99,8 @@ def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> b
         return False
     sizes = [each.numel * each.dtype.itemsize for each in (*kernel.operands, *kernel.outputs)]
     bound = sum(max(1, -(-size // capabilities.binding_bytes)) for size in sizes)
-    rounds = capabilities.facts.packs_halves and capabilities.subgroup_size == unit.threads
+    facts = capabilities.facts
+    rounds = facts.packs_halves and facts.keeps_rests and capabilities.subgroup_size == unit.threads
     # The magnitudes, parts of a split sum and a report are bound besides.
     return rounds and bound + 3 <= capabilities.storage_buffers
 
@@ -301,9 +302,10 @@ class PairBlock(MatrixBlock):
         """Write whether a row of the block holds infinity or NaN, then the loop over k."""
         self.batch = batch
         _define_apart(frame.module)
-        nothing = self.body.let("nothing", LINEAR_GROUP >> 31)
         left = self._look(self.left, batch, place.base_m, self.tile.m)
         right = self._look(self.right, batch, place.base_n, self.tile.n)
+        # No driver knows that all of its bits are 0, as they are where it is used: beside no flag.
+        nothing = self.body.let("nothing", fixed(0) - (flag(left | right) >> 31))
         words = [self._together(left), self._together(right)]
         odd = self.body.let("odd", flag(words[0] | words[1]).differs(fixed(0)))
         for each, word in zip((self.left, self.right), words, strict=True):
