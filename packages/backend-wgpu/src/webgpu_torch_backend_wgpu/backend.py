@@ -141,7 +141,10 @@ class WgpuBackend(Backend):
             raise RuntimeError(f"WebGPU adapter {index} does not exist: {len(found)} found. {_ADVICE}")
         adapter = found[index]
         gpu = self.runtime.open(adapter, wanted_features(adapter))
-        return WgpuDevice(gpu, adapter, known_facts(gpu, adapter, self.runtime.computes), index)
+        facts = known_facts(gpu, adapter, self.runtime.computes)
+        if config.PAIRS.text("1") == "0":
+            facts = facts.replace(keeps_rests=False)
+        return WgpuDevice(gpu, adapter, facts, index)
 
     def numerics(self) -> str:
         """Return how accurate the scalar functions are on the first adapter, one line each (``info --numerics``)."""
