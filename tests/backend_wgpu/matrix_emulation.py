@@ -1,0 +1,77 @@
+"""Matrix units in plain WGSL, so that kernels for them run on any adapter: a thread keeps its share of each sum.
+
+What is loaded is only told where it lies: blocks in workgroup memory stay as they are until products have been made of them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from webgpu_torch_backend_wgpu.gpu.interface import MATRIX_HEAD, MatrixUnit
+from webgpu_torch_backend_wgpu.program import Capabilities, Pass, Program
+
+_LOAD = re.compile(r"subgroupMatrixLoad<subgroup_matrix_(left|right)<f16, \d+, \d+>, (row|col)_major>\(&blocks, ")
+_STORE = re.compile(r"subgroupMatrixStore<row_major>\(&blocks, ")
+_RESULT = re.compile(r"subgroup_matrix_result<f32, \d+, \d+>")
+_MULTIPLY = re.compile(r"subgroupMatrixMultiplyAccumulate\(")
+_TEXT = """
+alias Share = array<f32, {share}>;
+var<private> emulated_lane: u32;
+// No compiler knows it to be 0: loops are not unrolled so.
+var<private> emulated_nothing: u32;
+struct Matrix {{ at: u32, down: u32, across: u32 }}
+fn load_row(at: u32, pitch: u32) -> Matrix {{ return Matrix(at * 8u, pitch * 8u, 1u); }}
+fn load_col(at: u32, pitch: u32) -> Matrix {{ return Matrix(at * 8u, 1u, pitch * 8u); }}
+fn half_at(place: u32) -> f32 {{ return unpack2x16float(blocks[place / 8u][place % 8u / 2u])[place % 2u]; }}
+fn multiply_matrices(left: Matrix, right: Matrix, sums: Share) -> Share {{
+  var found = sums;
+  for (var number = 0u; number < {share}u + emulated_nothing; number += 1u) {{
+    let element = number * {threads}u + emulated_lane;
+    let row = left.at + element / {n}u * left.down;
+    let column = right.at + element % {n}u * right.across;
+    var total = 0.0f;
+    for (var deep = 0u; deep < {k}u + emulated_nothing; deep += 1u) {{
+      total += half_at(row + deep * left.across) * half_at(column + deep * right.down);
+    }}
+    found[number] += total;
+  }}
+  return found;
+}}
+fn store_matrix(at: u32, matrix: Share, pitch: u32) {{
+  var given = matrix;
+  for (var number = 0u; number < {share}u + emulated_nothing; number += 1u) {{
+    let element = number * {threads}u + emulated_lane;
+    let place = (at + element / {n}u * pitch) * 4u + element % {n}u;
+    blocks[place / 4u][place % 4u] = bitcast<u32>(given[number]);
+  }}
+}}
+"""
+
+
+@dataclass
+class Emulation:
+    """Matrix units of an adapter that has none."""
+
+    unit: MatrixUnit
+
+    def capabilities(self, given: Capabilities) -> Capabilities:
+        """Return an adapter's capabilities with the units, and what the kernels for them need besides."""
+        facts = given.facts.replace(packs_halves=True, keeps_rests=True, products=1e12)
+        return given.replace(matrix_units=(self.unit,), facts=facts)
+
+    def program(self, given: Program) -> Program:
+        """Return a program whose passes spell out what units would do."""
+        return Program(tuple([self._pass(each) for each in given.passes]), given.scratch)
+
+    def _pass(self, given: Pass) -> Pass:
+        if MATRIX_HEAD not in given.source:
+            return given
+        unit = self.unit
+        text = _LOAD.sub(r"load_\2(", given.source.replace(MATRIX_HEAD, ""))
+        text = _RESULT.sub("Share", _MULTIPLY.sub("multiply_matrices(", _STORE.sub("store_matrix(", text)))
+        first = text.index("{", text.index("fn main(")) + 1
+        text = f"{text[:first]}\n  emulated_lane = thread % {unit.threads}u;\n  emulated_nothing = group.x >> 31u;{text[first:]}"
+        text += _TEXT.format(share=unit.m * unit.n // unit.threads, threads=unit.threads, n=unit.n, k=unit.k)
+        assert "ubgroupMatrix" not in text and "subgroup_matrix" not in text
+        return Pass(given.name, text, given.workgroups, given.bindings, given.sizes)
