@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
+import codegen_harness
+import pytest
+from codegen_harness import Harness
 from webgpu_torch_backend_wgpu.gpu.interface import MATRIX_HEAD, MatrixUnit
 from webgpu_torch_backend_wgpu.program import Capabilities, Pass, Program
 
@@ -75,3 +79,12 @@ class Emulation:
         text += _TEXT.format(share=unit.m * unit.n // unit.threads, threads=unit.threads, n=unit.n, k=unit.k)
         assert "ubgroupMatrix" not in text and "subgroup_matrix" not in text
         return Pass(given.name, text, given.workgroups, given.bindings, given.sizes)
+
+
+@cache
+def emulated() -> tuple[Harness, Emulation]:
+    """Return any adapter and matrix units for it; leaves a test out where it has no subgroups of one size, or no halves."""
+    found = codegen_harness.harness()
+    if not found.native.subgroup_size or not found.native.half:
+        pytest.skip("the adapter has no subgroups of one size, or no halves")
+    return found, Emulation(MatrixUnit("f16", "f32", 16, 16, 16, found.native.subgroup_size))

@@ -16,12 +16,11 @@ import torch
 from codegen_harness import Harness
 from contraction_cases import draw, product
 from hypothesis import strategies as st
-from matrix_emulation import Emulation
+from matrix_emulation import Emulation, emulated
 from test_contraction_matrix import UNITS, assert_valid, checking, computing
 from webgpu_torch_backend_wgpu.codegen import choose
 from webgpu_torch_backend_wgpu.codegen.contraction_magnitudes import span_of
 from webgpu_torch_backend_wgpu.codegen.contraction_pairs import PairTile, generate_pairs, pair_tiles_of
-from webgpu_torch_backend_wgpu.gpu.interface import MatrixUnit
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
 from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float16, float32
 from webgpu_torch_core.ir.expression import accumulator, cast, load
@@ -159,12 +158,9 @@ class Adapter(NamedTuple):
 
 
 @cache
-def emulated() -> Adapter:
-    """Return any adapter, with units that are emulated; leaves a test out where it has no subgroups of one size."""
-    found = codegen_harness.harness()
-    if not found.native.subgroup_size or not found.native.half:
-        pytest.skip("the adapter has no subgroups of one size, or no halves")
-    emulation = Emulation(MatrixUnit("f16", "f32", 16, 16, 16, found.native.subgroup_size))
+def without_units() -> Adapter:
+    """Return any adapter, with units that are emulated."""
+    found, emulation = emulated()
     return Adapter(found, emulation.capabilities(found.native), emulation)
 
 
@@ -176,7 +172,7 @@ def with_units() -> Adapter:
     return Adapter(found, found.native.replace(facts=facts), None)
 
 
-@pytest.fixture(params=[emulated, with_units], ids=["emulated", "units"])
+@pytest.fixture(params=[without_units, with_units], ids=["emulated", "units"])
 def adapter(request: pytest.FixtureRequest) -> Adapter:
     return request.param()
 
