@@ -28,17 +28,18 @@ class Size(tuple[int, ...]):
     def __new__(cls, sizes: Iterable[int] = ()) -> Size:
         """Return the shape of these sizes; those of tensors are made without this check."""
         found = tuple.__new__(cls, sizes)
-        for place, each in enumerate(found):
-            if each.__class__ is not int:
-                try:
-                    # Of a tensor of one integer it has one, of others none.
-                    operator.index(each)
-                except TypeError as error:
-                    kind = type(each).__name__
-                    raise TypeError(f"torch.Size() takes an iterable of 'int' (item {place} is '{kind}')") from error
-        if all(each.__class__ is int for each in found):
+        if all(isinstance(each, int) for each in found):
+            # Sizes that stand for others stay what they are.
             return found
-        return tuple.__new__(cls, map(operator.index, found))
+        ints: list[int] = []
+        for place, each in enumerate(found):
+            try:
+                # Of a tensor of one integer it has one, of others none.
+                ints.append(each if isinstance(each, int) else operator.index(each))
+            except TypeError as error:
+                kind = type(each).__name__
+                raise TypeError(f"torch.Size() takes an iterable of 'int' (item {place} is '{kind}')") from error
+        return tuple.__new__(cls, ints)
 
     def numel(self) -> int:
         """Return the product of the sizes."""
