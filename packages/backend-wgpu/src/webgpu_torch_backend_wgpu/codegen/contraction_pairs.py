@@ -36,13 +36,14 @@ from .statements import Body, Do, Return
 #: many of these it computes at once
 _SHARES = {(128, 128, 32, 64, 32): (0.12, 350, 1.0, 1), (64, 64, 32, 32, 32): (0.0986, 64, 0.75, 2)}
 #: how many times as fast a product of single halves is, one of singles and pairs, and one of pairs
-_PRODUCTS = {1: 1.35, 2: 1.15, 3: 1.0}
+_PRODUCTS = {1: 1.45, 2: 1.2, 3: 1.0}
 #: how many times as long it takes where a side is read number by number, or at computed places
 _ONE_BY_ONE, _COMPUTED = 1.25, 1.5
 #: seconds that a kernel must save whose text is long, as it is where places are computed: compiling it takes long, too
 _LONG_TEXT = 1e-4
 #: the share of the memory's bandwidth at which magnitudes are found
 _FINDING = 0.75
+#: halves that rows in workgroup memory are longer by, against bank conflicts; rows of blocks that run next to each other
 _PAD, _BAND = 8, 8
 #: depths whose products the units add, which round sums towards zero, before the threads do
 _CHAIN = 192
@@ -52,8 +53,6 @@ _LARGEST, _LEFT, _SMALLEST, _BIAS = 14, 11, -24, 127
 _DROPPED, _MANTISSA = 0x1FFF, 23
 #: the function that cuts a number beside infinities
 _APART = "apart"
-#: how many times as fast products of one part each are, of one and two, and of two each
-_PRODUCTS = {1: 1.8, 2: 1.35, 3: 1.0}
 
 
 class PairTile(MatrixTile):
@@ -147,7 +146,7 @@ def _power(exponent: Node) -> Node:
     return bitcast("f32", (exponent + fixed(_BIAS, "i32")) << _MANTISSA)
 
 
-def exponent_of(word: Node) -> Node:
+def _exponent_of(word: Node) -> Node:
     """Return the exponent by which a row is scaled whose largest magnitude is known, as an i32; 0 of a row of zeros."""
     own = bitcast("i32", magnitude(word) >> _MANTISSA)
     most = fixed(_BIAS - 1, "i32")
@@ -211,7 +210,7 @@ class PairsLoader(HalvesLoader):
         """Write what a row is scaled by and return its exponent."""
         if self.pieces:
             return self.whole
-        return self.body.let(self.frame.module.fresh("exponent"), exponent_of(self.word(batch, row)))
+        return self.body.let(self.frame.module.fresh("exponent"), _exponent_of(self.word(batch, row)))
 
     def put(self, stage: Node | None) -> None:
         with self.body.when(self.odd):
@@ -311,7 +310,7 @@ class PairBlock(MatrixBlock):
         for each, word in zip((self.left, self.right), words, strict=True):
             each.odd, each.nothing = odd, nothing
             if each.pieces:
-                each.whole = self.body.let(frame.module.fresh("exponent"), exponent_of(word))
+                each.whole = self.body.let(frame.module.fresh("exponent"), _exponent_of(word))
         super().accumulate(frame, tile, place, batch)
 
     def _look(self, side: PairsLoader, batch: list[Node], base: Node, width: int) -> Node:
