@@ -8,8 +8,9 @@ whole, filled with zeros beyond an operand's end, and results pass through workg
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
+from typing import TypeVar
 
 from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import Contraction
@@ -52,13 +53,31 @@ class MatrixTile(Tile):
         return (self.m // self.rows) * (self.n // self.columns)
 
     @property
+    def halves(self) -> int:
+        """How many halves both blocks take in workgroup memory, whichever way they lie."""
+        return sum(max(each * (self.k + self.pad), self.k * (each + self.pad)) for each in (self.m, self.n))
+
+    @property
     def nbytes(self) -> int:
-        """Bytes of workgroup memory for both blocks, whichever way they lie, or for the sums that leave at once."""
-        blocks = sum(max(each * (self.k + self.pad), self.k * (each + self.pad)) for each in (self.m, self.n))
+        """Bytes of workgroup memory for both blocks, or for the sums that leave at once."""
         sums = self.m // self.rows * self.unit.m * (self.n + _PAD_SUMS)
-        return max(2 * blocks, 4 * sums)
+        return max(2 * self.halves, 4 * sums)
+
+    @property
+    def divides(self) -> bool:
+        """Whether a subgroup's block consists of whole matrices, and threads bring as much each."""
+        unit, whole = self.unit, _HALVES * self.threads
+        parts = (
+            (self.rows, unit.m),
+            (self.columns, unit.n),
+            (self.k, unit.k),
+            (self.m * self.k, whole),
+            (self.n * self.k, whole),
+        )
+        return all(size % part == 0 for size, part in parts)
 
 
+_Kind = TypeVar("_Kind", bound=MatrixTile)
 #: m, n and k of a workgroup's block, rows and columns of a subgroup's; the share of the units' rate that they reach with all
 #: units busy, how many steps of k pass before they do, and which part of computing sides and multiplying they do not overlap
 _SHARES = {
@@ -88,29 +107,27 @@ def matrix_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator
     unit = unit_of(capabilities)
     if unit is None or half_of(kernel.left) is None or half_of(kernel.right) is None:
         return
-    for block in _SHARES:
-        tile = _tile(block, unit, 1)
-        if _divides(tile) and tile.threads <= capabilities.invocations and tile.nbytes <= capabilities.workgroup_bytes:
+    yield from fitting_tiles(MatrixTile, _SHARES, unit, kernel, capabilities)
+
+
+def fitting_tiles(
+    kind: type[_Kind],
+    blocks: Iterable[tuple[int, int, int, int, int]],
+    unit: MatrixUnit,
+    kernel: Contraction,
+    capabilities: Capabilities,
+) -> Iterator[_Kind]:
+    """Return the tiles of some blocks that an adapter has threads and workgroup memory for, with the sum split or not."""
+    for block in blocks:
+        tile = _tile(kind, block, unit, 1)
+        if tile.divides and tile.threads <= capabilities.invocations and tile.nbytes <= capabilities.workgroup_bytes:
             for splits in splits_of(kernel, capabilities):
-                yield _tile(block, unit, splits)
-
-
-def _divides(tile: MatrixTile) -> bool:
-    """Return whether a subgroup's block consists of whole matrices, and threads bring as much each."""
-    unit, whole = tile.unit, _HALVES * tile.threads
-    parts = (
-        (tile.rows, unit.m),
-        (tile.columns, unit.n),
-        (tile.k, unit.k),
-        (tile.m * tile.k, whole),
-        (tile.n * tile.k, whole),
-    )
-    return all(size % part == 0 for size, part in parts)
+                yield _tile(kind, block, unit, splits)
 
 
 @cache
-def _tile(block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int) -> MatrixTile:
-    return MatrixTile(*block, 1, 0, _PAD_HALVES, _BAND, splits, 1, unit)
+def _tile(kind: type[_Kind], block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int) -> _Kind:
+    return kind(*block, 1, 0, _PAD_HALVES, _BAND, splits, 1, unit)
 
 
 def unit_of(capabilities: Capabilities) -> MatrixUnit | None:
@@ -311,10 +328,10 @@ class MatrixBlock(StagedBlock):
     def declare(self) -> None:
         body, tile, unit = self.body, self.tile, self.unit
         across = tile.n // tile.columns
-        subgroup = body.let("subgroup", THREAD // fixed(unit.threads))
-        self.down = body.let("down", subgroup // fixed(across))
+        self.subgroup = body.let("subgroup", THREAD // fixed(unit.threads))
+        self.down = body.let("down", self.subgroup // fixed(across))
         self.row = body.let("subgroup_row", self.down * fixed(tile.rows))
-        self.column = body.let("subgroup_column", subgroup % fixed(across) * fixed(tile.columns))
+        self.column = body.let("subgroup_column", self.subgroup % fixed(across) * fixed(tile.columns))
         self.sums = self.matrices("sum")
 
     def matrices(self, name: str) -> list[list[Name]]:

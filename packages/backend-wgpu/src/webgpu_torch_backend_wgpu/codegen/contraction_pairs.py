@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction
@@ -23,9 +22,9 @@ from ..gpu.interface import MatrixUnit
 from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import VECTOR_BYTES, Frame, Side
-from .contraction_cost import blocks_seconds, splits_of
+from .contraction_cost import blocks_seconds
 from .contraction_magnitudes import FLAG, INFINITY, Magnitudes, flag, joined, magnitude, span_of
-from .contraction_matrix import HalvesLoader, MatrixBlock, MatrixTile, half_of, unit_of
+from .contraction_matrix import HalvesLoader, MatrixBlock, MatrixTile, fitting_tiles, half_of, unit_of
 from .contraction_tile import Place, Tile, Write, generate_tile
 from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, choose, fixed, minimum, vector, zero
 from .module import THREAD, Module
@@ -43,8 +42,6 @@ _ONE_BY_ONE, _COMPUTED = 1.25, 1.5
 _LONG_TEXT = 1e-4
 #: the share of the memory's bandwidth at which magnitudes are found
 _FINDING = 0.75
-#: halves that rows in workgroup memory are longer by, against bank conflicts; rows of blocks that run next to each other
-_PAD, _BAND = 8, 8
 #: depths whose products the units add, which round sums towards zero, before the threads do
 _CHAIN = 192
 #: exponents: of the largest half that a row's numbers are scaled to, of what is left, of the smallest half, of float32
@@ -62,9 +59,16 @@ class PairTile(MatrixTile):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of workgroup memory for all blocks, whichever way they lie, or for sums on their way from units to threads."""
-        blocks = sum(max(each * (self.k + self.pad), self.k * (each + self.pad)) for each in (self.m, self.n))
-        return max(4 * blocks, VECTOR_BYTES * self.subgroups * self.columns // self.unit.n * self.unit.m * self.pitch)
+        """Bytes of workgroup memory for all blocks, or for sums on their way from units to threads."""
+        return max(
+            4 * self.halves, VECTOR_BYTES * self.subgroups * self.columns // self.unit.n * self.unit.m * self.pitch
+        )
+
+    @property
+    def divides(self) -> bool:
+        """Whether, besides, threads always bring the same rows."""
+        values = self.threads * VECTOR_BYTES // 2
+        return super().divides and all(values % each == 0 for each in (self.m, self.n))
 
     @property
     def pitch(self) -> int:
@@ -77,11 +81,7 @@ def pair_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[P
     unit = unit_of(capabilities)
     if unit is None or not _can(kernel, capabilities, unit):
         return
-    for block in _SHARES:
-        tile = _tile(block, unit, 1)
-        if _divides(tile) and tile.threads <= capabilities.invocations and tile.nbytes <= capabilities.workgroup_bytes:
-            for splits in splits_of(kernel, capabilities):
-                yield _tile(block, unit, splits)
+    yield from fitting_tiles(PairTile, _SHARES, unit, kernel, capabilities)
 
 
 def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> bool:
@@ -102,18 +102,6 @@ def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> b
     rounds = facts.packs_halves and facts.keeps_rests and capabilities.subgroup_size == unit.threads
     # The magnitudes, parts of a split sum and a report are bound besides.
     return rounds and bound + 3 <= capabilities.storage_buffers
-
-
-def _divides(tile: PairTile) -> bool:
-    """Return whether threads bring as much each, and always of the same rows."""
-    unit, whole = tile.unit, VECTOR_BYTES // 2 * tile.threads
-    even = all(each * tile.k % whole == 0 and tile.threads * VECTOR_BYTES // 2 % each == 0 for each in (tile.m, tile.n))
-    return even and tile.k % unit.k == 0 == tile.rows % unit.m and tile.columns % unit.n == 0
-
-
-@cache
-def _tile(block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int) -> PairTile:
-    return PairTile(*block, 1, 0, _PAD, _BAND, splits, 1, unit)
 
 
 def _parts_of(value: Expression) -> int:
@@ -284,7 +272,6 @@ class PairBlock(MatrixBlock):
         super().declare()
         body, unit = self.body, self.unit
         self.lane = body.let("lane", THREAD % fixed(unit.threads))
-        self.subgroup = body.let("own", THREAD // fixed(unit.threads))
         #: what is left of both sides, times the other's halves
         self.rests = self.matrices("rest") if self.left.parts + self.right.parts > 2 else []
         #: how many vectors of a matrix's sums a thread keeps

@@ -373,12 +373,13 @@ def _ask(call: Any, found: Sequence[Any], args: Any, kwargs: Any) -> Any:
     Raises:
         TypeError: nobody answered.
     """
-    if PATHS.get(call, "").startswith("torch.nn.functional.") and written_in_python(PATHS[call]):
+    path = PATHS.get(call, "")
+    if path.startswith("torch.nn.functional.") and written_in_python(path):
         args, kwargs = spelled_out(call, args, kwargs)
     try:
         return first_answer("__torch_function__", _name_of, _state.modes, call, found, args, kwargs)
     except TypeError:
-        home, _, name = PATHS.get(call, "").rpartition(".")
+        home, _, name = path.rpartition(".")
         if found and home == "torch.Tensor" and name.startswith("__") and name.strip("_") in _BINARY:
             # The other operand's class may know what to do.
             return NotImplemented
