@@ -28,14 +28,13 @@ class Size(tuple[int, ...]):
     def __new__(cls, sizes: Iterable[int] = ()) -> Size:
         """Return the shape of these sizes; those of tensors are made without this check."""
         found = tuple.__new__(cls, sizes)
-        if all(isinstance(each, int) for each in found):
-            # Sizes that stand for others stay what they are.
+        if all(isinstance(each, int) and not isinstance(each, bool) for each in found):
             return found
         ints: list[int] = []
         for place, each in enumerate(found):
             try:
-                # Of a tensor of one integer it has one, of others none.
-                ints.append(each if isinstance(each, int) else operator.index(each))
+                # A tensor of one integer has an index, others none; True is 1. Sizes that stand for others stay what they are.
+                ints.append(each if isinstance(each, int) and not isinstance(each, bool) else operator.index(each))
             except TypeError as error:
                 kind = type(each).__name__
                 raise TypeError(f"torch.Size() takes an iterable of 'int' (item {place} is '{kind}')") from error
