@@ -236,6 +236,22 @@ def test_the_thread_that_records_goes_on_and_is_held_up_when_far_ahead() -> None
     del gpu
 
 
+def test_who_waits_for_a_job_does_not_wait_for_what_came_later() -> None:
+    library, gpu, encoder, objects = started()
+    commands = encoder.prepare([COPY, 7, 0, 8, 0, 4], objects)
+    encoder.run(commands)
+    first = encoder.given
+    encoder.wait(first)
+    library.gate.clear()
+    encoder.run(commands)
+    encoder.wait(first)
+    assert len(library.submitted) == 1
+    library.gate.set()
+    encoder.wait()
+    assert len(library.submitted) == 2
+    del gpu
+
+
 def test_what_is_refused_is_not_submitted() -> None:
     library, gpu, encoder, objects = started()
     library.refuses = lambda workgroups: workgroups[0] == 2

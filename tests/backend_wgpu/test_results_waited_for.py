@@ -74,3 +74,48 @@ def test_what_fails_while_it_is_held_is_named(opened: Any) -> None:
             follows()
         opened.synchronize()
         assert download(opened, x, 4) == [1.0] * 4
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(("add", "begin", "wait", "wait for the last", "read", "wrong", "right")), max_size=30))
+def test_results_are_those_of_when_reading_began(webgpu: None, calls: list[str]) -> None:
+    x, table, expected = torch.zeros(3, device="webgpu"), torch.ones(4, 2, device="webgpu"), 0.0
+    waiting: list[tuple[Any, list[float]]] = []
+    wrong = raised = 0
+    for each in [*calls, "read", *["wait"] * len(calls), "read"]:
+        try:
+            if each == "add":
+                x.add_(1)
+                expected += 1
+            elif each == "begin":
+                waiting.append((torch.webgpu.read_later(x), [expected] * 3))
+            elif each.startswith("wait") and waiting:
+                finish, then = waiting.pop(-1 if each.endswith("last") else 0)
+                assert finish() == then
+            elif each == "read":
+                assert x.tolist() == [expected] * 3
+            elif each in ("wrong", "right"):
+                torch.nn.functional.embedding(torch.full((2,), 4 if each == "wrong" else 3, device="webgpu"), table)
+                wrong += each == "wrong"
+        except IndexError:
+            raised += 1
+            assert raised <= wrong
+    # Nobody waited for what was wrong without being told; what is told is told once.
+    assert bool(raised) == bool(wrong)
+
+
+def test_what_kernels_report_comes_along_with_what_is_read_later(webgpu: None) -> None:
+    gpu = engine_for(canonical_device("webgpu")).device.gpu
+    table, place = torch.ones(4, 2, device="webgpu"), torch.full((2,), 3, device="webgpu")
+    total = torch.nn.functional.embedding(place, table).sum()
+    total.item()
+    before = gpu.submits
+    for _ in range(5):
+        finish = torch.webgpu.read_later(torch.nn.functional.embedding(place, table).sum())
+        assert finish() == 4.0
+    # A submit for the kernels and one for what is read: none for reports.
+    assert gpu.submits - before == 10
+    finish = torch.webgpu.read_later(torch.nn.functional.embedding(place + 1, table).sum())
+    with pytest.raises(IndexError):
+        finish()
+    assert total.item() == 4.0

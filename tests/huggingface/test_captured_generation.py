@@ -94,3 +94,62 @@ print("same tokens")
 def test_encoders_windows_and_beams(run_code: Callable[..., str]) -> None:
     """A decoder's two caches, windows that slide (which are not captured) and beams."""
     assert run_code(textwrap.dedent(KINDS)).endswith("same tokens\n")
+
+
+ENDS = """
+import webgpu_torch; webgpu_torch.install_as_torch()
+import torch
+import transformers.generation.utils
+from transformers import Qwen3Config, Qwen3ForCausalLM
+from transformers.generation.streamers import BaseStreamer
+
+torch.manual_seed(0)
+model = Qwen3ForCausalLM(Qwen3Config(
+    vocab_size=100, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+    num_key_value_heads=2, head_dim=8, eos_token_id=None, bos_token_id=None,
+)).eval()
+tokens = torch.randint(0, 100, (2, 7))
+options = dict(max_new_tokens=12, do_sample=False, pad_token_id=0)
+rows = model.generate(tokens, **options)[:, 7:].tolist()
+
+
+class Kept(BaseStreamer):
+    def __init__(self):
+        self.tokens = []
+
+    def put(self, value):
+        assert value.device.type == "cpu"
+        self.tokens.append(value.tolist())
+
+    def end(self):
+        self.tokens.append("end")
+
+
+def asked(model, tokens, end, **more):
+    streamer = Kept() if len(tokens) == 1 else None
+    given = {**options, "eos_token_id": end, "streamer": streamer, "return_dict_in_generate": True, "output_scores": True, **more}
+    found = model.generate(tokens, **given)
+    length = found.past_key_values.get_seq_length()
+    return found.sequences.tolist(), len(found.scores), int(length), streamer and streamer.tokens
+
+
+# Tokens that end one sequence or both, at once, in the middle, at the last step, never.
+ends = [rows[0][0], rows[0][3], rows[1][5], rows[0][-1], [rows[0][2], rows[1][8]], 99]
+wanted = [[asked(model, given, end) for end in ends] for given in (tokens, tokens[:1])]
+checks = transformers.generation.utils.DeferredStopCheck
+late, called = [], checks.__call__
+checks.__call__ = lambda self, *args: late.append(self) or called(self, *args)
+there = model.to("webgpu")
+for more in ({}, {"cache_implementation": "dynamic"}):
+    for given, expected in zip((tokens, tokens[:1]), wanted):
+        found = [asked(there, given.to("webgpu"), end, **more) for end in ends]
+        assert found == expected, (more, found, expected)
+assert late
+print("same tokens")
+"""
+
+
+@pytest.mark.slow
+def test_whether_to_stop_is_read_a_step_late(run_code: Callable[..., str]) -> None:
+    """What comes back, streamed tokens among it, is what waiting at every step gives, wherever a sequence ends."""
+    assert run_code(textwrap.dedent(ENDS)).endswith("same tokens\n")

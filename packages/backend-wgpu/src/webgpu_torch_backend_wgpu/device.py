@@ -26,7 +26,7 @@ from .errors import translate
 from .facts import Facts
 from .gpu.interface import Adapter, Gpu, GpuError
 from .limits import capabilities, maximum_bindings
-from .memory import Pool
+from .memory import Part, Pool, parts_into
 from .modules import Compiled, Compiler, Pipeline, text_of
 from .profiling import Profiler
 from .program import REPORT_WORDS, Program, part_bytes
@@ -41,8 +41,6 @@ BINDINGS_TO_REPORT = 8
 LATER_BYTES = 1 << 16
 
 _NO_REPORTS = bytes(REPORT_BYTES)
-#: a buffer's handle, an offset, and where the bytes go
-Part = tuple[int, int, memoryview]
 
 
 class WgpuDevice(Device):
@@ -154,7 +152,7 @@ class WgpuDevice(Device):
             if nbytes:
                 # What kernels reported comes along: nobody waits for it once more.
                 reports = self._reports()
-                self._read_all([*self._parts(buffer, result), *reports.values()], "reading results")
+                self._read_all([*parts_into(buffer, result), *reports.values()], "reading results")
                 self._take(reports)
             self._raise_failure()
         return result
@@ -187,57 +185,54 @@ class WgpuDevice(Device):
             raise
         self._held = None
 
-    @staticmethod
-    def _parts(buffer: AnyBuffer, result: bytearray) -> list[Part]:
-        """Return the parts of a buffer and where each goes."""
-        into, found = memoryview(result), []
-        for handle, offset, count in buffer.pieces(0, len(result)):
-            found.append((handle, offset, into[:count]))
-            into = into[count:]
-        return found
-
     async def read_async(self, buffer: AnyBuffer, nbytes: int) -> bytearray:
         if not self.gpu.awaited:
             return await super().read_async(buffer, nbytes)
-        result, waiting = bytearray(nbytes), []
+        result = bytearray(nbytes)
         with self.lock:
-            self._check_alive()
-            self._send_held()
-            self.compiler.round += 1
-            reports = self._reports()
-            parts = [*self._parts(buffer, result), *reports.values()]
-            for handle, offset, into in parts:
-                self._watch(lambda: waiting.append(self.gpu.read_later(handle, offset, len(into))), "reading results")  # noqa: B023
+            reports, finish = self._begin_read(buffer, result)
         await self.gpu.arrive()
         with self.lock:
             self._check_alive()
-            for finish, (_, _, into) in zip(waiting, parts, strict=False):
-                self._watch(lambda: finish(into), "reading results")  # noqa: B023
+            finish()
             self._take(reports)
             self._raise_failure()
         return result
 
     def read_later(self, buffer: AnyBuffer, nbytes: int) -> Callable[[], bytearray]:
-        pieces = list(buffer.pieces(0, nbytes)) if nbytes <= LATER_BYTES else []
-        if len(pieces) != 1:
+        if nbytes > LATER_BYTES or len(buffer.pieces(0, nbytes)) != 1:
             return super().read_later(buffer, nbytes)
-        result, waiting = bytearray(nbytes), []
-        [(handle, offset, _)] = pieces
+        result = bytearray(nbytes)
         with self.lock:
-            self._check_alive()
-            self._send_held()
-            self.compiler.round += 1
-            self._watch(lambda: waiting.append(self.gpu.read_later(handle, offset, nbytes)), "reading results")
+            reports, arrive = self._begin_read(buffer, result)
             self._raise_failure()
 
         def finish() -> bytearray:
             with self.lock:
                 self._check_alive()
-                self._watch(lambda: waiting[0](memoryview(result)), "reading results")
+                arrive()
+                # What ran since may have reported there, too: where something was found, all is read before it is cleared.
+                self._reporting |= {each for each, (_, _, data) in reports.items() if data.obj != _NO_REPORTS}
                 self._raise_failure()
             return result
 
         return finish
+
+    def _begin_read(self, buffer: AnyBuffer, result: bytearray) -> tuple[dict[int, Part], Callable[[], None]]:
+        """Start reading into host memory; return what kernels reported, which comes along, and what waits for both."""
+        self._check_alive()
+        self._send_held()
+        self.compiler.round += 1
+        reports = self._reports()
+        parts, waiting = [*parts_into(buffer, result), *reports.values()], []
+        wanted = [(handle, offset, len(into)) for handle, offset, into in parts]
+        self._watch(lambda: waiting.append(self.gpu.read_later(wanted)), "reading results")
+
+        def finish() -> None:
+            for each in waiting:
+                self._watch(lambda: each([into for _, _, into in parts]), "reading results")  # noqa: B023
+
+        return reports, finish
 
     def synchronize(self) -> None:
         with self.lock:

@@ -18,6 +18,9 @@ SIZES = 1 << 14
 #: free bytes the pool may hold before a new allocation gives them back, where the program itself uses less
 FREE_BYTES = 1 << 29
 
+#: what is read: a buffer's handle, an offset, and where the bytes go
+Part = tuple[int, int, memoryview]
+
 
 def size_class(nbytes: int, limit: int = 1 << 62) -> int:
     """Return the size a request is rounded up to: a power of two, above 1 MiB within an eighth."""
@@ -84,6 +87,15 @@ class LongBuffer:
         """Return handle and offset of the ``number``-th of the parts of ``nbytes`` in which kernels bind the buffer."""
         assert nbytes == self.step
         return self.parts[number].handle, 0
+
+
+def parts_into(buffer: Buffer | LongBuffer, result: bytearray) -> list[Part]:
+    """Return the runtime's buffers that hold a buffer's first bytes, and where each goes in host memory."""
+    into, found = memoryview(result), []
+    for handle, offset, count in buffer.pieces(0, len(result)):
+        found.append((handle, offset, into[:count]))
+        into = into[count:]
+    return found
 
 
 class Pool:

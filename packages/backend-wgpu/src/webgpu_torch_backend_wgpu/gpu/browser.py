@@ -287,16 +287,20 @@ class BrowserGpu(Gpu):
         if len(into):
             self._await("read", buffer, offset, into)
 
-    def read_later(self, buffer: int, offset: int, nbytes: int) -> Callable[[memoryview], None]:
-        data = bytearray(nbytes)
-        read = self._begin("read", buffer, offset, memoryview(data))
-        self._reads.append(read)
+    def read_later(self, parts: Sequence[tuple[int, int, int]]) -> Callable[[Sequence[memoryview]], None]:
+        held = [bytearray(nbytes) for _, _, nbytes in parts]
+        reads = [
+            self._begin("read", buffer, offset, memoryview(data))
+            for (buffer, offset, _), data in zip(parts, held, strict=True)
+        ]
+        self._reads += reads
 
-        def finish(into: memoryview) -> None:
-            if read in self._reads:
-                self._reads.remove(read)
-            self._finish(read)
-            into[:] = data
+        def finish(places: Sequence[memoryview]) -> None:
+            for read, into, data in zip(reads, places, held, strict=True):
+                if read in self._reads:
+                    self._reads.remove(read)
+                self._finish(read)
+                into[:] = data
 
         return finish
 

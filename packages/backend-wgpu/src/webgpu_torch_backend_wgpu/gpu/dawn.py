@@ -25,11 +25,13 @@ from .declarations import interface, opened
 from .encoder import WRITTEN, Arriving, Commands, Encoder
 from .encoder import library as encoder_library
 from .header import COMPILERS, HeaderGpu, Reports, adapter_of, limits_of
-from .interface import MATRIX_FEATURE, Adapter, Gpu, GpuError, Limits, MatrixUnit, PipelineRequest, Runtime
+from .interface import COPY, MATRIX_FEATURE, Adapter, Gpu, GpuError, Limits, MatrixUnit, PipelineRequest, Runtime
 from .processes import runtime_directory
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
+
+    from .staging import Staging
 
 _LIBRARIES = ("rillfacet/libwebgpu_dawn.so", "rillfacet/libwebgpu_dawn.dylib", "rillfacet/webgpu_dawn.dll")
 _FEATURES = {"shader-f16": 0xB, "subgroups": 0x12, "timestamp-query": 0x9, MATRIX_FEATURE: 0x50034}
@@ -404,14 +406,40 @@ class DawnGpu(HeaderGpu):
 
     def _map(self, buffer: Any, nbytes: int, info: Any) -> Any:
         info.mode = _WAIT_ONLY
-        future = self.lib.wgpuBufferMapAsync(buffer, _MAP_READ, 0, nbytes, info[0])
-        return self.submits, self._handed_over, future
+        return self.lib.wgpuBufferMapAsync(buffer, _MAP_READ, 0, nbytes, info[0])
 
-    def _finish_map(self, asked: Any) -> None:
-        submits, jobs, future = asked
-        self._wait_for(future)
-        # The copy that filled the buffer was submitted last.
+    def moment(self) -> tuple[int, int]:
+        return self.submits, self._handed_over
+
+    def _finish_map(self, asked: Any, moment: tuple[int, int]) -> None:
+        submits, jobs = moment
+        self._wait_for(asked)
+        # The copy itself may be what an answer is waited for of.
         self._collect_done(submits - 1, jobs)
+
+    def _copy_later(self, staging: Staging, parts: Sequence[tuple[int, int, int]], nbytes: int) -> Callable[[], None]:
+        encoder = self.encoder
+        if encoder is None:
+            return super()._copy_later(staging, parts, nbytes)
+        objects: dict[int, object] = {-1: staging.native}
+        words, at = [], 0
+        for buffer, offset, count in parts:
+            objects[buffer], rounded = self._objects[buffer], (count + 3) & ~3
+            words += [COPY, buffer, offset, -1, at, rounded]
+            at += rounded
+        if not self.reports.pending():
+            encoder.run(encoder.prepare(words, objects))
+            self.submits += 1
+        moment = self.moment()
+
+        def arrive() -> None:
+            # Not for what was handed over since.
+            if self._compiling:
+                self._settle()
+            encoder.wait(moment[1])
+            staging.map(nbytes, moment)
+
+        return arrive
 
     def _nanoseconds(self) -> float:
         return 1.0

@@ -198,9 +198,11 @@ class Encoder:
         self.given = self._lib.encoder_destroy(self._thread, self._address(buffer))
         self._use(buffer)
 
-    def wait(self) -> None:
-        """Wait until all that was handed over is submitted."""
-        if self._used or self.given != self._lib.encoder_done(self._thread):
+    def wait(self, job: int | None = None) -> None:
+        """Wait until all that was handed over is submitted, or what was up to a job."""
+        if job is not None:
+            self._lib.encoder_wait(self._thread, job)
+        elif self._used or self.given != self._lib.encoder_done(self._thread):
             self._lib.encoder_wait(self._thread, self.given)
             self._used.clear()
 

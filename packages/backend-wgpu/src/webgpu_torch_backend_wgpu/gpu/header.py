@@ -186,12 +186,16 @@ class HeaderGpu(Gpu):
         """Submit a command buffer, waiting where the GPU is too far behind."""
 
     @abstractmethod
+    def moment(self) -> object:
+        """Return what tells how far the GPU is when what was submitted last is done."""
+
+    @abstractmethod
     def _map(self, buffer: Any, nbytes: int, info: Any) -> Any:
         """Ask for a buffer to be mapped; what is returned goes to :meth:`_finish_map`."""
 
     @abstractmethod
-    def _finish_map(self, asked: Any) -> None:
-        """Wait until the callback of a mapping was called."""
+    def _finish_map(self, asked: Any, moment: Any) -> None:
+        """Wait until the callback of a mapping was called; ``moment``: when the copy was submitted last that filled the buffer."""
 
     @abstractmethod
     def _nanoseconds(self) -> float:
@@ -452,16 +456,23 @@ class HeaderGpu(Gpu):
             self._staging = []
             raise
 
-    def read_later(self, buffer: int, offset: int, nbytes: int) -> Callable[[memoryview], None]:
+    def read_later(self, parts: Sequence[tuple[int, int, int]]) -> Callable[[Sequence[memoryview]], None]:
+        nbytes = sum([(count + 3) & ~3 for _, _, count in parts])
         staging = self._spare.pop() if self._spare and self._spare[-1].nbytes >= nbytes else None
         staging = staging or Staging(self, max(nbytes, 256))
-        staging.request([(self._objects[buffer], offset, nbytes)])
+        arrive = self._copy_later(staging, parts, nbytes)
 
-        def finish(into: memoryview) -> None:
-            staging.receive([into])
+        def finish(places: Sequence[memoryview]) -> None:
+            arrive()
+            staging.receive(places)
             self._spare.append(staging)
 
         return finish
+
+    def _copy_later(self, staging: Staging, parts: Sequence[tuple[int, int, int]], nbytes: int) -> Callable[[], None]:
+        """Copy parts of buffers, so many bytes in all, to where they come back; what is returned is called before they are received."""
+        staging.request([(self._objects[buffer], offset, count) for buffer, offset, count in parts])
+        return lambda: None
 
     def _stagings(self, nbytes: int) -> list[Staging]:
         """Return the staging buffers for a read: one that holds it, or two of the largest size."""

@@ -240,13 +240,17 @@ class Gpu(ABC):
             GpuError: they could not be had.
         """
 
-    def read_later(self, buffer: int, offset: int, nbytes: int) -> Callable[[memoryview], None]:
-        """Start what :meth:`read` does, of few bytes; the function that is returned waits for them, and for nothing later."""
-        data = bytearray(nbytes)
-        self.read(buffer, offset, memoryview(data))
+    def read_later(self, parts: Sequence[tuple[int, int, int]]) -> Callable[[Sequence[memoryview]], None]:
+        """Start what :meth:`read` does for several (buffer, offset, bytes), few in all; the function that is returned waits for them
+        and for nothing later, and takes a place for each.
+        """
+        held = [bytearray(nbytes) for _, _, nbytes in parts]
+        for (buffer, offset, _), data in zip(parts, held, strict=True):
+            self.read(buffer, offset, memoryview(data))
 
-        def finish(into: memoryview) -> None:
-            into[:] = data
+        def finish(places: Sequence[memoryview]) -> None:
+            for into, data in zip(places, held, strict=True):
+                into[:] = data
 
         return finish
 
@@ -260,9 +264,7 @@ class Gpu(ABC):
         """
         if after is not None:
             self.submit(after)
-        waiting = [self.read_later(buffer, offset, len(into)) for buffer, offset, into in parts]
-        for finish, (_, _, into) in zip(waiting, parts, strict=True):
-            finish(into)
+        self.read_later([(buffer, offset, len(into)) for buffer, offset, into in parts])([into for _, _, into in parts])
 
     async def arrive(self) -> None:
         """Let others run until what :meth:`read_later` started is there."""

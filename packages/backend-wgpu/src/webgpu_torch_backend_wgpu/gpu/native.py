@@ -202,13 +202,15 @@ class NativeGpu(HeaderGpu):
     def _map(self, buffer: Any, nbytes: int, info: Any) -> Any:
         info.mode = _lib.WGPUCallbackMode_AllowProcessEvents
         _lib.wgpuBufferMapAsync(buffer, _MAP_READ, 0, nbytes, info[0])
-        # The copy that fills the buffer was submitted last.
+        return self
+
+    def moment(self) -> int:
         return self._in_flight[-1]
 
-    def _finish_map(self, asked: Any) -> None:
-        self._index[0] = asked
+    def _finish_map(self, asked: Any, moment: int) -> None:
+        self._index[0] = moment
         _lib.wgpuDevicePoll(self.device, True, self._index)
-        while self._in_flight and self._in_flight[0] <= asked:
+        while self._in_flight and self._in_flight[0] <= moment:
             self._in_flight.popleft()
 
     def _nanoseconds(self) -> float:

@@ -27,6 +27,7 @@ class Staging:
         self.native = ffi.gc(gpu.native_buffer(nbytes, _MAP_READ_AND_COPY_TARGET), gpu.lib.wgpuBufferRelease)
         self._status: list[int] = []
         self._asked: Any = None
+        self._moment: Any = None
         status = self._status
 
         def mapped(outcome: int, _message: Any, _first: Any, _second: Any) -> None:
@@ -46,11 +47,12 @@ class Staging:
         gpu._send(gpu._encode(before, copies))
         self.map(at)
 
-    def map(self, nbytes: int) -> None:
-        """Ask for what was copied."""
+    def map(self, nbytes: int, moment: object = None) -> None:
+        """Ask for what was copied; ``moment``: when that was submitted, if something else was since."""
         self._status.clear()
         self._asked = None
         if not self.gpu.reports.pending():
+            self._moment = self.gpu.moment() if moment is None else moment
             self._asked = self.gpu._map(self.native, nbytes, self._info)
 
     def receive(self, parts: Sequence[memoryview]) -> None:
@@ -61,7 +63,7 @@ class Staging:
         """
         gpu = self.gpu
         if not self._status and self._asked is not None:
-            gpu._finish_map(self._asked)
+            gpu._finish_map(self._asked, self._moment)
             gpu.reports.check()
         if not self._status or self._status[0] != _SUCCESS:
             said = gpu.reports.take() or GpuError("internal", "the device could not give its results back")
