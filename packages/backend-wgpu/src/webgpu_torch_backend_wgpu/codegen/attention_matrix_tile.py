@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
+from typing import TypeVar
 
 from webgpu_torch_core.ir.dtypes import float32
 from webgpu_torch_core.ir.expression import constant
@@ -50,6 +51,8 @@ class AttentionMatrixTile(Record):
 
     #: nobody else has columns of the rows
     rows = splits = 1
+    #: halves that each number is
+    parts = 1
 
     @property
     def own(self) -> int:
@@ -69,7 +72,7 @@ class AttentionMatrixTile(Record):
     @property
     def kept(self) -> bool:
         """Whether a subgroup keeps the rows of the product in registers."""
-        return self.down * self.k <= _KEPT
+        return self.down * self.k <= _KEPT * self.parts
 
     @property
     def sides(self) -> tuple[int, int, int, int, int]:
@@ -77,7 +80,8 @@ class AttentionMatrixTile(Record):
         rows, columns = (max(each * (self.k + PAD_HALVES), self.k * (each + PAD_HALVES)) for each in (self.m, self.n))
         scores = max(self.m * (self.n + PAD_SUMS), self.m * self.across * (self.unit.n + PAD_SUMS))
         values, weights = self.n * (self.v + PAD_HALVES), self.m * (self.n + PAD_HALVES)
-        return rows // HALVES, columns // HALVES, values // HALVES, scores // SUMS, weights // HALVES
+        rows, columns, values, weights = (self.parts * each // HALVES for each in (rows, columns, values, weights))
+        return rows, columns, values, scores // SUMS, weights
 
     @property
     def size(self) -> int:
@@ -96,20 +100,37 @@ class AttentionMatrixTile(Record):
         return MatrixTile(self.m, self.v, self.n, self.own, columns, 1, 0, PAD_HALVES, 1, 1, 1, self.unit)
 
 
+_Kind = TypeVar("_Kind", bound=AttentionMatrixTile)
+
+
 def attention_matrix_tiles(kernel: Attention, capabilities: Capabilities) -> Iterator[AttentionMatrixTile]:
     """Return the blocks by which an adapter's matrix units can compute an attention."""
     unit = unit_of(capabilities)
-    if unit is None or unit.threads % unit.m or len(kernel.products) != 1 or len(kernel.sums) != 1:
+    if unit is None or len(kernel.products) != 1 or len(kernel.sums) != 1:
         return
     [product], [total] = kernel.products, kernel.sums
     known = all(half_of(each) is not None for each in (product.left, product.right, total.value))
-    if not known or kernel.score is None or total.weight.step != "accumulator" or values_of(kernel).axis == "k":
-        return
+    if known and values_of(kernel).axis != "k":
+        yield from fitting_blocks(AttentionMatrixTile, _BLOCKS, kernel, capabilities, unit)
+
+
+def fitting_blocks(
+    kind: type[_Kind], blocks: Iterable[tuple[int, int, int, int]], kernel: Attention, capabilities: Capabilities, unit: MatrixUnit
+) -> Iterator[_Kind]:  # fmt: skip
+    """Return those of some blocks that compute an attention of one product and one sum, and that an adapter has room for."""
+    [product], [total] = kernel.products, kernel.sums
     depth, width = (number_of_elements(kernel.k if each == "k" else kernel.v) for each in (product.depth, total.along))
-    if max(depth, width) > _WIDEST:
+    if (
+        kernel.score is None
+        or total.weight.step != "accumulator"
+        or max(depth, width) > _WIDEST
+        or unit.threads % unit.m
+    ):
         return
-    for m, n, across, down in _BLOCKS:
-        tile = _tile(m, n, -(-max(depth, 1) // 16) * 16, -(-width // (16 * across)) * 16 * across, across, down, unit)
+    for m, n, across, down in blocks:
+        tile = _tile(
+            kind, m, n, -(-max(depth, 1) // 16) * 16, -(-width // (16 * across)) * 16 * across, across, down, unit
+        )
         if fits(tile, capabilities):
             yield tile
 
@@ -117,7 +138,8 @@ def attention_matrix_tiles(kernel: Attention, capabilities: Capabilities) -> Ite
 def fits(tile: AttentionMatrixTile, capabilities: Capabilities) -> bool:
     """Return whether threads bring whole blocks, and an adapter has room for them."""
     m, n, k = tile.m, tile.n, tile.k
-    whole = all(side * deep % (HALVES * tile.threads) == 0 for side, deep in ((m, k), (n, k), (tile.v, n)))
+    sides = ((m, k), (n, k), (tile.v, n))
+    whole = all(tile.parts * side * deep % (HALVES * tile.threads) == 0 for side, deep in sides)
     nbytes = 16 * tile.size + 4 * m + 64
     return (
         whole
@@ -129,8 +151,8 @@ def fits(tile: AttentionMatrixTile, capabilities: Capabilities) -> bool:
 
 
 @cache
-def _tile(m: int, n: int, k: int, v: int, across: int, down: int, unit: MatrixUnit) -> AttentionMatrixTile:
-    return AttentionMatrixTile(m, n, k, v, across, down, unit)
+def _tile(kind: type[_Kind], m: int, n: int, k: int, v: int, across: int, down: int, unit: MatrixUnit) -> _Kind:
+    return kind(m, n, k, v, across, down, unit)
 
 
 def values_of(kernel: Attention) -> Side:
@@ -141,10 +163,15 @@ def values_of(kernel: Attention) -> Side:
 
 def attention_matrix_seconds(kernel: Attention, tile: AttentionMatrixTile, facts: Facts) -> float:
     """Return an estimate of the time that blocks take for an attention."""
+    share = _BLOCKS[tile.m, tile.n, tile.across, tile.down][tile.k > _DEEP]
+    return attending_seconds(kernel, tile, facts, share) + facts.dispatch
+
+
+def attending_seconds(kernel: Attention, tile: AttentionMatrixTile, facts: Facts, share: float) -> float:
+    """Return an estimate of the time that blocks take which reach a share of the units' rate with all of these busy."""
     batch, m, n = map(number_of_elements, (kernel.batch, kernel.m, kernel.n))
     rounds = -(-(-(-m // tile.m) * batch) // facts.units)
     # Subgroups of one or of several workgroups share a unit, and overlap what they wait for.
     busy = min(rounds * tile.threads // tile.unit.threads / _BUSY, 1.0)
     work = 2 * tile.m * -(-n // tile.n) * tile.n * columns_read(kernel) * (tile.k + tile.v)
-    rate = facts.products * _BLOCKS[tile.m, tile.n, tile.across, tile.down][tile.k > _DEEP] * busy
-    return rounds * facts.units * work / rate + facts.dispatch
+    return rounds * facts.units * work / (facts.products * share * busy)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from webgpu_torch_core.ir.expression import Expression, loads_of, topological
-from webgpu_torch_core.ir.kernels import Contraction, roots_of
+from webgpu_torch_core.ir.kernels import Contraction, Operand, Output, roots_of
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 
 from ..program import Capabilities
@@ -40,6 +40,20 @@ def halves_in_words(values: list[Node]) -> Node:
     """Return eight halves as four words."""
     pairs = [bitcast("u32", vector("f16", values[first : first + 2])) for first in range(0, len(values), 2)]
     return vector("u32", pairs)
+
+
+def moving(value: Expression, count: int) -> list[int]:
+    """Return along which of the first ``count`` dimensions a value moves."""
+    nodes = topological(value)
+    strides = [node.payload[2] for node in nodes if node.step == "load"]
+    coordinates = {node.payload for node in nodes if node.step == "coordinate"}
+    return [at for at in range(count) if at in coordinates or any(each[at] for each in strides)]
+
+
+def binds(operands: Iterable[Operand], outputs: Iterable[Output], capabilities: Capabilities) -> int:
+    """Return how many buffers a pass binds that reads operands and stores outputs, those too large for one in pieces."""
+    sizes = [each.numel * each.dtype.itemsize for each in (*operands, *outputs)]
+    return sum(max(1, -(-size // capabilities.binding_bytes)) for size in sizes)
 
 
 def large_group(kernel: Contraction) -> str:

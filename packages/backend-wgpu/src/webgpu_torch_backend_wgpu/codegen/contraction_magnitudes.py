@@ -17,13 +17,13 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Pass
 from .access import LANES
-from .contraction import Frame, Side
-from .ir import Call, LoadGroup, Node, bitcast, choose, convert_to, every, fixed, group_element, minimum
-from .module import LINEAR_GROUP, THREAD
+from .contraction import Frame, Side, moving
+from .ir import Array, Call, LoadGroup, Node, bitcast, choose, convert_to, every, fixed, group_element, minimum
+from .module import LINEAR_GROUP, THREAD, Module
 from .workgroup import Partials
 
 #: threads of a workgroup; rows of which it finds the magnitudes where they lie along k, and across; loads of a thread at a time
-_THREADS, _ALONG, _ACROSS, _AT_ONCE = 256, 8, 32, 4
+THREADS, _ALONG, _ACROSS, _AT_ONCE = 256, 8, 32, 4
 #: most workgroups that find the magnitude of a whole side
 _MOST = 512
 #: bits of infinity, and the flag of a row that holds it or NaN
@@ -126,10 +126,7 @@ class Magnitudes:
         #: where the numbers of a side lie that is taken as a whole, by its group
         self._spans = {each.group: None if each.strided else span_of(kernel, each.value) for each in sides}
         #: the batch dimensions along which a side moves
-        self._moving = {
-            side.group: [at for at in range(len(kernel.batch)) if any(node.payload[2][at] for node in side.loads)]
-            for side in sides
-        }
+        self._moving = {side.group: moving(side.value, len(kernel.batch)) for side in sides}
         self._records = {
             side.group: self._partials.records(self.pieces(side) or self._batches(side) * side.rows, "u32")
             for side in sides
@@ -143,7 +140,7 @@ class Magnitudes:
     def pieces(self, side: Side) -> int:
         """Return how many words there are of a side that is taken as a whole; 0 of one with a word for each row."""
         span = self._spans[side.group]
-        return 0 if span is None else min(-(-span.count // (_THREADS * LANES * _AT_ONCE)), _MOST)
+        return 0 if span is None else min(-(-span.count // (THREADS * LANES * _AT_ONCE)), _MOST)
 
     def _batches(self, side: Side) -> int:
         return number_of_elements(tuple([self.kernel.batch[at] for at in self._moving[side.group]]))
@@ -173,7 +170,7 @@ class Magnitudes:
             self._find(frame, frame.left, linear)
         with body.otherwise():
             self._find(frame, frame.right, body.let("second", linear - left))
-        return frame.module.finish(_THREADS, left + right, " (magnitudes)")
+        return frame.module.finish(THREADS, left + right, " (magnitudes)")
 
     def _find(self, frame: Frame, side: Side, group: Node) -> None:
         """Write what finds the words of a workgroup."""
@@ -195,14 +192,14 @@ class Magnitudes:
         base = body.let(fresh("base"), group % blocks * fixed(count))
         along_k = side.axis == "k"
         own, deep = (1, side.lanes) if along_k else (side.lanes, 1)
-        teams = _THREADS * own // count
+        teams = THREADS * own // count
         inner, outer = (
             THREAD % fixed(teams if along_k else count // own),
             THREAD // fixed(teams if along_k else count // own),
         )
         place, part = (outer, inner) if along_k else (inner, outer)
         row = body.let(fresh("row"), minimum(base + place * fixed(own), side.rows - own))
-        words = _Words(frame, own)
+        words = Words(frame.module, own)
         step = teams * deep
         with body.loop(fresh("depth"), part * fixed(deep), lambda at: at < frame.k, fixed(step * _AT_ONCE)) as depth:
             # A number that is met twice changes nothing.
@@ -212,12 +209,12 @@ class Magnitudes:
             for values in [self._values(frame, side, batch, row, body.let(fresh("deep"), each)) for each in places]:
                 for number, value in enumerate(values):
                     words.meet(number % own, value)
-        found = frame.module.array("found", "u32", _THREADS * LANES)
+        found = frame.module.array("found", "u32", THREADS * LANES)
         for number in range(own):
             body.set(found[(place * fixed(own) + fixed(number)) * fixed(teams) + part], words.word(number))
         body.barrier()
         with body.when(every(THREAD < fixed(count), base + THREAD < side.rows)):
-            word = self._largest(frame, THREAD * fixed(teams), teams)
+            word = _largest(frame.module, found, THREAD * fixed(teams), teams)
             self._records[side.group].write(frame.module, flat * side.rows + base + THREAD, [word])
 
     def _find_piece(self, frame: Frame, side: Side, span: Span, group: Node) -> None:
@@ -225,8 +222,8 @@ class Magnitudes:
         body, fresh = frame.body, frame.module.fresh
         buffer = frame.buffers.operand(span.load.payload)
         lanes = LANES if span.first % LANES == span.count % LANES == 0 else 1
-        own = body.let(fresh("own"), (group * fixed(_THREADS) + THREAD) * fixed(lanes))
-        words, step = _Words(frame, 1), self.pieces(side) * _THREADS * lanes
+        own = body.let(fresh("own"), (group * fixed(THREADS) + THREAD) * fixed(lanes))
+        words, step = Words(frame.module, 1), self.pieces(side) * THREADS * lanes
         with body.loop(fresh("at"), own, lambda at: at < span.count, step * _AT_ONCE) as at:
             places = [minimum(at + each * step, span.count - lanes) if each else at for each in range(_AT_ONCE)]
             indices = [body.let(fresh("index"), each + span.first if span.first else each) for each in places]
@@ -235,24 +232,9 @@ class Magnitudes:
                 for lane in range(lanes):
                     value = group_element(found, buffer.encoding, lane)
                     words.meet(0, value if value.type == "f32" else convert_to("f32", value))
-        found = frame.module.array("found", "u32", _THREADS * LANES)
-        body.set(found[THREAD], words.word(0))
-        body.barrier()
-        teams = 16
-        with body.when(THREAD < fixed(teams)):
-            word = self._largest(frame, THREAD * fixed(_THREADS // teams), _THREADS // teams)
-            body.set(found[fixed(_THREADS) + THREAD], word)
-        body.barrier()
+        word = word_of_all(frame.module, words.word(0))
         with body.when(THREAD.equals(fixed(0))):
-            self._records[side.group].write(frame.module, group, [self._largest(frame, fixed(_THREADS), teams)])
-
-    def _largest(self, frame: Frame, first: Node, count: int) -> Node:
-        """Write the loop over words in workgroup memory and return what they are together."""
-        body, fresh = frame.body, frame.module.fresh
-        found, word = frame.module.array("found", "u32", _THREADS * LANES), body.var(fresh("word"), fixed(0))
-        with body.loop(fresh("each"), fixed(0), lambda at: at < fixed(count), fixed(1)) as each:
-            body.set(word, joined(word, body.let(fresh("other"), found[first + each])))
-        return word
+            self._records[side.group].write(frame.module, group, [word])
 
     def _values(self, frame: Frame, side: Side, batch: list[Node], row: Node, depth: Node) -> list[Node]:
         """Write what brings neighbours of a side, and return them."""
@@ -262,11 +244,11 @@ class Magnitudes:
         return [found.lane(lane) for lane in range(side.lanes)]
 
 
-class _Words:
+class Words:
     """The words that a thread is about to find."""
 
-    def __init__(self, frame: Frame, count: int) -> None:
-        self.body, self._fresh = frame.body, frame.module.fresh
+    def __init__(self, module: Module, count: int) -> None:
+        self.body, self._fresh = module.body, module.fresh
         self._tops = [self.body.var(self._fresh("top"), fixed(0)) for _ in range(count)]
         self._odds = [self.body.var(self._fresh("odd"), fixed(0)) for _ in range(count)]
 
@@ -285,6 +267,28 @@ class _Words:
 def joined(word: Node, other: Node) -> Node:
     """Return what two words are together."""
     return Call("max", (magnitude(word), magnitude(other)), "u32") | flag(word | other)
+
+
+def word_of_all(module: Module, word: Node) -> Node:
+    """Write what finds the word of so many threads of a workgroup, from their own, and return it, for every thread."""
+    body, teams = module.body, 16
+    found = module.array("found", "u32", THREADS * LANES)
+    body.set(found[THREAD], word)
+    body.barrier()
+    with body.when(THREAD < fixed(teams)):
+        some = _largest(module, found, THREAD * fixed(THREADS // teams), THREADS // teams)
+        body.set(found[fixed(THREADS) + THREAD], some)
+    body.barrier()
+    return _largest(module, found, fixed(THREADS), teams)
+
+
+def _largest(module: Module, found: Array, first: Node, count: int) -> Node:
+    """Write the loop over words in workgroup memory and return what they are together."""
+    body, fresh = module.body, module.fresh
+    word = body.var(fresh("word"), fixed(0))
+    with body.loop(fresh("each"), fixed(0), lambda at: at < fixed(count), fixed(1)) as each:
+        body.set(word, joined(word, body.let(fresh("other"), found[first + each])))
+    return word
 
 
 def _rows_of(side: Side) -> int:

@@ -25,7 +25,7 @@ from .contraction_cost import blocks_seconds, splits_of
 from .contraction_tile import StagedBlock, Tile, Write, generate_tile
 from .ir import Array, Call, Index, Name, Node, Prefix, bitcast, choose, every, fixed, minimum, zero
 from .module import THREAD, split_index
-from .statements import Do
+from .statements import Body, Do
 
 #: halves, and sums, that one element of workgroup memory holds
 _HALVES, _SUMS = VECTOR_BYTES // 2, VECTOR_BYTES // 4
@@ -176,55 +176,44 @@ def generate_matrix(kernel: Contraction, capabilities: Capabilities, tile: Matri
     return generate_tile(kernel, capabilities, tile, lambda frame, _: MatrixBlock(frame, tile))
 
 
-class HalvesLoader:
-    """One side of a matrix tile: blocks of ``width`` rows by ``tile.k`` as halves in workgroup memory.
+class HalvesBlock:
+    """A block of halves in workgroup memory from which matrices are loaded, and the registers that bring it there.
 
-    Neighbours are neighbours in memory along the side's axis. Computed values lie along k: each thread then computes those
-    of one row, whose coordinates it splits once, and depths are the same for many threads.
+    Neighbours along k, or along the rows, are neighbours in memory: ``along`` of these, ``across`` times. Several such blocks
+    may lie one behind the other; ``parts`` of them are brought at once.
     """
 
     #: behind which depth there is nothing, where that is known on the device only
     end: Node | None = None
 
     def __init__(
-        self, frame: Frame, side: Side, width: int, tile: MatrixTile, blocks: Array, start: int, prefix: str = ""
-    ) -> None:
-        self.frame, self.body, self.side = frame, frame.body, side
-        self.threads = tile.threads
-        self.along_k = side.axis == "k" or not side.strided
-        self.along, self.across = (tile.k, width) if self.along_k else (width, tile.k)
+        self, body: Body, along_k: bool, along: int, across: int, pad: int, threads: int, blocks: Array, start: int,
+        prefix: str, parts: int = 1,
+    ) -> None:  # fmt: skip
+        self.body, self.along_k, self.along, self.across, self.threads = body, along_k, along, across, threads
         self.blocks, self.start = blocks, start
         #: elements of workgroup memory from one row, or one depth, to the next, and that all take
-        self.pitch = (self.along + tile.pad) // _HALVES
-        self.size = self.pitch * self.across
-        self.count = width * tile.k // (_HALVES * self.threads)
-        self.edge_rows = side.rows % width != 0
-        # A part of a split sum ends at a multiple of the block's depth, except the last one.
-        self.edge_depth = frame.k % tile.k != 0 or tile.splits > 1
-        self.registers = [Name(f"{prefix or side.group}_r{number}", "vec4<u32>") for number in range(self.count)]
-        for node in side.loads if side.lanes > 1 else ():
-            if node.dtype.name == "float16" and side.step(node, side.axis, side.lanes):
-                frame.buffers.in_words.add(node.payload[0])
+        self.pitch = (along + pad) // _HALVES
+        self.size = self.pitch * across
+        self.count = parts * along * across // (_HALVES * threads)
+        self.registers = [Name(f"{prefix}_r{number}", "vec4<u32>") for number in range(self.count)]
 
     def declare(self) -> None:
         """Declare the registers that hold a fetched block."""
         for each in self.registers:
             self.body.var(each.text, None, each.type)
 
-    def begin(self, batch: list[Node], base: Node) -> None:
-        """Declare the registers. What places of all blocks have in common is not kept: with it, fetches take up to 40 % longer."""
-        self.declare()
+    def fetch(self, batch: list[Node], base: Node, depth: Node) -> None:
+        """Write the loads of the block at row ``base`` and depth ``depth`` into registers; zero outside the operand."""
+        raise NotImplementedError
 
     def position(self, number: int) -> tuple[Node, Node]:
         """Return (row, depth) inside the block of fetch ``number``."""
-        if not self.side.strided:
-            row, deep = self._place(number, self.across)
-            return row, deep * fixed(_HALVES)
-        along, across = self._place(number, self.along // _HALVES)
+        along, across = self.place(number, self.along // _HALVES)
         along = along * fixed(_HALVES)
         return (across, along) if self.along_k else (along, across)
 
-    def _place(self, number: int, per: int) -> tuple[Node, Node]:
+    def place(self, number: int, per: int) -> tuple[Node, Node]:
         """Return remainder and quotient by ``per`` of what fetch ``number`` of a thread counts as."""
         if self.threads % per:
             at = THREAD + fixed(number * self.threads)
@@ -233,8 +222,66 @@ class HalvesLoader:
         done = fixed(number * self.threads // per)
         return (THREAD, done) if self.threads == per else (THREAD % fixed(per), THREAD // fixed(per) + done)
 
+    def put(self, stage: Node | None) -> None:
+        """Write the stores of the registers into workgroup memory."""
+        for number, source in enumerate(self.registers):
+            self.body.set(self.cell(number), source)
+
+    def cell(self, number: int, part: int = 0) -> Node:
+        """Return the place in workgroup memory of fetch ``number``, in one of several blocks that lie one behind the other."""
+        row, deep = self.position(number)
+        across, along = (row, deep) if self.along_k else (deep, row)
+        at = across * fixed(self.pitch) + along // fixed(_HALVES)
+        start = self.start + part * self.size
+        return self.blocks[at + fixed(start) if start else at]
+
+    def matrix(self, kind: str, row: Node, deep: int, part: int = 0) -> Node:
+        """Return the matrix at a row, a multiple of eight, and a depth of the block."""
+        row_major = self.along_k is kind.startswith("subgroup_matrix_left")
+        start = self.start + part * self.size
+        if self.along_k:
+            at = row * fixed(self.pitch) + fixed(start + deep // _HALVES)
+        else:
+            at = row // fixed(_HALVES) + fixed(start + deep * self.pitch)
+        order = "row_major" if row_major else "col_major"
+        where = Prefix("&", self.blocks)
+        return Call(f"subgroupMatrixLoad<{kind}, {order}>", (where, at, fixed(self.pitch)), kind)
+
+
+class HalvesLoader(HalvesBlock):
+    """One side of a matrix tile: blocks of ``width`` rows by ``tile.k`` as halves in workgroup memory.
+
+    Neighbours are neighbours in memory along the side's axis. Computed values lie along k: each thread then computes those
+    of one row, whose coordinates it splits once, and depths are the same for many threads.
+    """
+
+    def __init__(
+        self, frame: Frame, side: Side, width: int, tile: MatrixTile, blocks: Array, start: int, prefix: str = ""
+    ) -> None:
+        along_k = side.axis == "k" or not side.strided
+        along, across = (tile.k, width) if along_k else (width, tile.k)
+        super().__init__(
+            frame.body, along_k, along, across, tile.pad, tile.threads, blocks, start, prefix or side.group
+        )
+        self.frame, self.side = frame, side
+        self.edge_rows = side.rows % width != 0
+        # A part of a split sum ends at a multiple of the block's depth, except the last one.
+        self.edge_depth = frame.k % tile.k != 0 or tile.splits > 1
+        for node in side.loads if side.lanes > 1 else ():
+            if node.dtype.name == "float16" and side.step(node, side.axis, side.lanes):
+                frame.buffers.in_words.add(node.payload[0])
+
+    def begin(self, batch: list[Node], base: Node) -> None:
+        """Declare the registers. What places of all blocks have in common is not kept: with it, fetches take up to 40 % longer."""
+        self.declare()
+
+    def position(self, number: int) -> tuple[Node, Node]:
+        if self.side.strided:
+            return super().position(number)
+        row, deep = self.place(number, self.across)
+        return row, deep * fixed(_HALVES)
+
     def fetch(self, batch: list[Node], base: Node, depth: Node) -> None:
-        """Write the loads of the block at row ``base`` and depth ``depth`` into registers; zero outside the operand."""
         body, coordinates = self.body, None
         load = self._vector if self.side.lanes > 1 else self._elements
         if not self.side.strided and self.threads % self.across == 0:
@@ -286,31 +333,6 @@ class HalvesLoader:
             value = self.frame.element(self.side, batch, at_row, at_deep, coordinates)
             values.append(value if within is None else choose(within, value, zero(value.type)))
         return values
-
-    def put(self, stage: Node | None) -> None:
-        """Write the stores of the registers into workgroup memory."""
-        for number, source in enumerate(self.registers):
-            self.body.set(self.cell(number), source)
-
-    def cell(self, number: int, part: int = 0) -> Node:
-        """Return the place in workgroup memory of fetch ``number``, in one of several blocks that lie one behind the other."""
-        row, deep = self.position(number)
-        across, along = (row, deep) if self.along_k else (deep, row)
-        at = across * fixed(self.pitch) + along // fixed(_HALVES)
-        start = self.start + part * self.size
-        return self.blocks[at + fixed(start) if start else at]
-
-    def matrix(self, kind: str, row: Node, deep: int, part: int = 0) -> Node:
-        """Return the matrix at a row, a multiple of eight, and a depth of the block."""
-        row_major = self.along_k is kind.startswith("subgroup_matrix_left")
-        start = self.start + part * self.size
-        if self.along_k:
-            at = row * fixed(self.pitch) + fixed(start + deep // _HALVES)
-        else:
-            at = row // fixed(_HALVES) + fixed(start + deep * self.pitch)
-        order = "row_major" if row_major else "col_major"
-        where = Prefix("&", self.blocks)
-        return Call(f"subgroupMatrixLoad<{kind}, {order}>", (where, at, fixed(self.pitch)), kind)
 
 
 class MatrixBlock(StagedBlock):

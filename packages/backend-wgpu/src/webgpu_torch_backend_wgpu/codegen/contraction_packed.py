@@ -18,7 +18,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..facts import Facts
 from ..program import Capabilities, Pass, Program
 from .access import LANES
-from .contraction import Frame, Side, large_group
+from .contraction import Frame, Side, binds, large_group
 from .contraction_prepared import AT_ONCE, REDUCED, PreparedGenerator, computing_seconds
 from .contraction_vector import SKINNY, Strip, VectorGenerator
 from .ir import Buffer, Call, Literal, LoadGroup, Node, bitcast, choose, convert_to, fixed, minimum, u32, vector
@@ -97,8 +97,7 @@ def _can_bind_pieces(kernel: Contraction, capabilities: Capabilities) -> bool:
     """Return whether a pass may bind pieces beside all that a product reads and stores; one buffer more may be for reports."""
     big = kernel.right if large_group(kernel) == "n" else kernel.left
     read = set(map(operand_of, loads_of(big, *roots_of(kernel.stores))))
-    sizes = [each.numel * each.dtype.itemsize for each in (*(kernel.operands[each] for each in read), *kernel.outputs)]
-    bound = sum(max(1, -(-size // capabilities.binding_bytes)) for size in sizes)
+    bound = binds([kernel.operands[each] for each in read], kernel.outputs, capabilities)
     return bound + len(_SCRATCH) < capabilities.storage_buffers
 
 

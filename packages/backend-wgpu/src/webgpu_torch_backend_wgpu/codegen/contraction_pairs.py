@@ -21,14 +21,15 @@ from ..facts import Facts
 from ..gpu.interface import MatrixUnit
 from ..program import Capabilities, Program
 from .access import LANES
-from .contraction import VECTOR_BYTES, Frame, Side
+from .contraction import VECTOR_BYTES, Frame, Side, binds
 from .contraction_cost import blocks_seconds
-from .contraction_magnitudes import FLAG, INFINITY, Magnitudes, flag, joined, magnitude, span_of
+from .contraction_magnitudes import Magnitudes, flag, joined, magnitude, span_of
 from .contraction_matrix import HalvesLoader, MatrixBlock, MatrixTile, fitting_tiles, half_of, unit_of
 from .contraction_tile import Place, Tile, Write, generate_tile
-from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, choose, fixed, minimum, vector, zero
-from .module import THREAD, Module
-from .statements import Body, Do, Return
+from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, fixed, minimum, vector, zero
+from .module import THREAD
+from .pairs import Cutter, exponent_of, makes_pairs, power_of_two, unscaled
+from .statements import Body, Do
 
 #: m, n and k of a workgroup's block, rows and columns of a subgroup's; the share of the units' rate that three products of halves
 #: reach together with all units busy, how many steps of k pass before they do, which share a unit reaches with one block, and how
@@ -44,12 +45,8 @@ _LONG_TEXT = 1e-4
 _FINDING = 0.75
 #: depths whose products the units add, which round sums towards zero, before the threads do
 _CHAIN = 192
-#: exponents: of the largest half that a row's numbers are scaled to, of what is left, of the smallest half, of float32
-_LARGEST, _LEFT, _SMALLEST, _BIAS = 14, 11, -24, 127
-#: bits of a float32 that a half does not hold, and where its exponent begins
-_DROPPED, _MANTISSA = 0x1FFF, 23
-#: the function that cuts a number beside infinities
-_APART = "apart"
+#: the exponent of what is left of numbers, whose products have sums of their own
+_LEFT = 11
 
 
 class PairTile(MatrixTile):
@@ -96,12 +93,9 @@ def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> b
     sides = Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")
     if not all(each.loads if each.strided else span_of(kernel, each.value) is not None for each in sides):
         return False
-    sizes = [each.numel * each.dtype.itemsize for each in (*kernel.operands, *kernel.outputs)]
-    bound = sum(max(1, -(-size // capabilities.binding_bytes)) for size in sizes)
-    facts = capabilities.facts
-    rounds = facts.packs_halves and facts.keeps_rests and capabilities.subgroup_size == unit.threads
+    bound = binds(kernel.operands, kernel.outputs, capabilities)
     # The magnitudes, parts of a split sum and a report are bound besides.
-    return rounds and bound + 3 <= capabilities.storage_buffers
+    return makes_pairs(capabilities, unit) and bound + 3 <= capabilities.storage_buffers
 
 
 def _parts_of(value: Expression) -> int:
@@ -129,20 +123,6 @@ def generate_pairs(kernel: Contraction, capabilities: Capabilities, tile: PairTi
     return Program((magnitudes.find(capabilities), *found.passes), (*found.scratch, magnitudes.nbytes))
 
 
-def _power(exponent: Node) -> Node:
-    """Return two to the power of an exponent, an i32 within float32's."""
-    return bitcast("f32", (exponent + fixed(_BIAS, "i32")) << _MANTISSA)
-
-
-def _exponent_of(word: Node) -> Node:
-    """Return the exponent by which a row is scaled whose largest magnitude is known, as an i32; 0 of a row of zeros."""
-    own = bitcast("i32", magnitude(word) >> _MANTISSA)
-    most = fixed(_BIAS - 1, "i32")
-    return choose(
-        magnitude(word).differs(fixed(0)), minimum(fixed(_LARGEST + _BIAS, "i32") - own, most), fixed(0, "i32")
-    )
-
-
 class PairsLoader(HalvesLoader):
     """One side: numbers are scaled and cut on their way from registers to workgroup memory."""
 
@@ -158,6 +138,7 @@ class PairsLoader(HalvesLoader):
         super().__init__(frame, side, width, tile, blocks, start)
         self.magnitudes = magnitudes
         self.parts, self.pieces = _parts_of(side.value), magnitudes.pieces(side)
+        self.cutter = Cutter(frame.module, self.parts, _LEFT)
         #: elements of workgroup memory that all blocks take
         self.room = self.parts * self.size
         self.numbers = [[Name(f"{each.text}{half}", "vec4<f32>") for half in "ab"] for each in self.registers]
@@ -178,12 +159,12 @@ class PairsLoader(HalvesLoader):
         body, fresh = self.body, self.frame.module.fresh
         self.scales: list[list[Node]] = []
         if self.pieces:
-            self.scales = [[body.let(fresh("scale"), _power(self.whole))] * 2] * self.count
+            self.scales = [[body.let(fresh("scale"), power_of_two(self.whole))] * 2] * self.count
             return
         for number in range(self.count if self.along_k else 1):
             row = body.let(fresh("row"), base + self.position(number)[0])
             rows = [row] if self.along_k else [row + fixed(lane) for lane in range(2 * LANES)]
-            powers = [body.let(fresh("scale"), _power(self.exponent(batch, each))) for each in rows]
+            powers = [body.let(fresh("scale"), power_of_two(self.exponent(batch, each))) for each in rows]
             if not self.along_k:
                 powers = [body.let(fresh("scales"), vector("f32", powers[at : at + LANES])) for at in (0, LANES)]
             self.scales.append([powers[0], powers[-1]])
@@ -198,13 +179,13 @@ class PairsLoader(HalvesLoader):
         """Write what a row is scaled by and return its exponent."""
         if self.pieces:
             return self.whole
-        return self.body.let(self.frame.module.fresh("exponent"), _exponent_of(self.word(batch, row)))
+        return self.body.let(self.frame.module.fresh("exponent"), exponent_of(self.word(batch, row)))
 
     def put(self, stage: Node | None) -> None:
         with self.body.when(self.odd):
-            self._put(self._apart)
+            self._put(self.cutter.apart)
         with self.body.otherwise():
-            self._put(self._cut)
+            self._put(lambda pair: self.cutter.cut(pair, self.nothing))
 
     def _put(self, cut: Callable[[Node], list[Node]]) -> None:
         """Write the stores of all parts, of which two neighbours each are cut by a function."""
@@ -217,41 +198,6 @@ class PairsLoader(HalvesLoader):
                 words += [cut(vector("f32", [scaled.lane(at), scaled.lane(at + 1)])) for at in (0, 2)]
             for part in range(self.parts):
                 body.set(self.cell(number, part), vector("u32", [each[part] for each in words]))
-
-    def _cut(self, pair: Node) -> list[Node]:
-        """Write how two numbers become halves, and what is left of them others; return the words."""
-        body, fresh = self.body, self.frame.module.fresh
-        pair = body.let(fresh("pair"), pair)
-        word = body.let(fresh("halves"), Call("pack2x16float", (pair,), "u32"))
-        if self.parts == 1:
-            return [word]
-        # Drivers were seen to leave out unpacking what was just packed.
-        near = Call("unpack2x16float", (word ^ self.nothing,), "vec2<f32>")
-        return [word, Call("pack2x16float", ((pair - near) * Literal(2.0**_LEFT, "f32"),), "u32")]
-
-    def _apart(self, pair: Node) -> list[Node]:
-        """Write the same for rows with infinity or NaN: both halves have the number's sign and neither is 0 where it is not."""
-        body, fresh = self.body, self.frame.module.fresh
-        cuts = [body.let(fresh("cut"), Call(_APART, (pair.lane(each),), "vec2<f32>")) for each in (0, 1)]
-        halves = [vector("f32", [each.lane(part) for each in cuts]) for part in range(self.parts)]
-        return [body.let(fresh("halves"), Call("pack2x16float", (each,), "u32")) for each in halves]
-
-
-def _define_apart(module: Module) -> None:
-    """Write the function that cuts a number beside infinities, whose products must not be 0 or of both signs."""
-    with module.function(_APART, {"x": "f32"}, "vec2<f32>") as (x,):
-        body = module.body
-        bits = body.let("bits", bitcast("u32", x))
-        size = body.let("size", bits & fixed(FLAG - 1))
-        sign = body.let("sign", bits & fixed(FLAG))
-        least = fixed(_SMALLEST + _BIAS << _MANTISSA)
-        near = body.let("near", Call("max", (size & fixed(FLAG - 1 - _DROPPED), least), "u32"))
-        left = (bitcast("f32", size) - bitcast("f32", near)) * Literal(2.0**_LEFT, "f32")
-        rest = body.let("rest", bitcast("u32", Call("max", (left, bitcast("f32", least)), "f32")))
-        finite = size < fixed(INFINITY)
-        parts = [choose(finite, near, size), choose(finite, rest, least)]
-        found = [bitcast("f32", choose(size.differs(fixed(0)), each | sign, bits)) for each in parts]
-        body.add(Return(vector("f32", found)))
 
 
 class PairBlock(MatrixBlock):
@@ -287,7 +233,7 @@ class PairBlock(MatrixBlock):
     def accumulate(self, frame: Frame, tile: Tile, place: Place, batch: list[Node]) -> None:
         """Write whether a row of the block holds infinity or NaN, then the loop over k."""
         self.batch = batch
-        _define_apart(frame.module)
+        self.left.cutter.define()
         left = self._look(self.left, batch, place.base_m, self.tile.m)
         right = self._look(self.right, batch, place.base_n, self.tile.n)
         # No driver knows that all of its bits are 0, as they are where it is used: beside no flag.
@@ -297,7 +243,7 @@ class PairBlock(MatrixBlock):
         for each, word in zip((self.left, self.right), words, strict=True):
             each.odd, each.nothing = odd, nothing
             if each.pieces:
-                each.whole = self.body.let(frame.module.fresh("exponent"), _exponent_of(word))
+                each.whole = self.body.let(frame.module.fresh("exponent"), exponent_of(word))
         super().accumulate(frame, tile, place, batch)
 
     def _look(self, side: PairsLoader, batch: list[Node], base: Node, width: int) -> Node:
@@ -389,7 +335,7 @@ class PairBlock(MatrixBlock):
                     for column, others, found in zip(columns, powers, totals, strict=True):
                         values: list[Node] = [
                             body.let(
-                                fresh("value"), _unscaled(found[at].lane(lane), body.let(fresh("both"), power + other))
+                                fresh("value"), unscaled(found[at].lane(lane), body.let(fresh("both"), power + other))
                             )
                             for lane, other in enumerate(others)
                         ]
@@ -397,9 +343,3 @@ class PairBlock(MatrixBlock):
                             place = column + fixed(first) if first else column
                             with body.when(place < frame.n if frame.n % tile.n else None):
                                 write(row, place, values[first : first + frame.columns])
-
-
-def _unscaled(value: Node, exponent: Node) -> Node:
-    """Return a sum without the power of two that both sides were scaled by: too large a one for one float32."""
-    half = exponent >> 1
-    return value * _power(-half) * _power(half - exponent)

@@ -26,6 +26,7 @@ from ..program import Capabilities, Program
 from .attention import generate_attention
 from .attention_matrix import generate_attention_matrix
 from .attention_matrix_tile import attention_matrix_seconds, attention_matrix_tiles
+from .attention_pairs import attention_pair_tiles, attention_pairs_seconds, generate_attention_pairs
 from .attention_rows import few_rows, few_rows_seconds, generate_few_rows
 from .attention_subgroups import by_subgroups, by_subgroups_seconds, generate_by_subgroups
 from .attention_tile import attention_seconds, attention_tiles
@@ -297,6 +298,7 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
             "few rows", lambda k, c: [] if any(by_subgroups(k, c)) else few_rows(k, c), few_rows_seconds, generate_few_rows
         ),
         Variant("tiles of matrices", attention_matrix_tiles, attention_matrix_seconds, generate_attention_matrix),
+        Variant("tiles of matrices, pairs of halves", attention_pair_tiles, attention_pairs_seconds, generate_attention_pairs),
         Variant("tiles", attention_tiles, attention_seconds, generate_attention),
     ],
     Scan: [

@@ -1,0 +1,218 @@
+"""What attention of float32 on matrix units reads: queries, keys and values as pairs of halves, which two passes make of them.
+
+The first finds the magnitudes of each batch's numbers, piece by piece; the second scales them by a power of two and cuts them.
+Every workgroup of the attention then reads halves, as often as it likes.
+"""
+
+from __future__ import annotations
+
+from webgpu_torch_core.ir.dtypes import float32
+from webgpu_torch_core.ir.expression import Expression, constant
+from webgpu_torch_core.ir.kernels import Attention
+from webgpu_torch_core.ir.layouts import number_of_elements
+
+from ..program import Capabilities, Pass
+from .access import LANES
+from .attention_parts import as_contraction
+from .contraction import Frame, moving
+from .contraction_magnitudes import THREADS, Words, flag, joined, word_of_all
+from .ir import Node, choose, every, fixed, minimum, vector, zero
+from .module import LINEAR_GROUP, THREAD, Module
+from .pairs import Cutter, exponent_of, power_of_two
+from .statements import Body
+from .workgroup import Partials
+
+#: numbers that a workgroup looks at at least, and about how many do; loads of a thread at a time
+_PIECE, _MOST, _AT_ONCE = 4096, 1024, 4
+#: halves that a thread writes at once, and how often it does
+_EIGHT, _TURNS = 8, 2
+
+
+class _Scratch:
+    """What the passes leave each other: the words of all pieces, then those of all batches, and halves."""
+
+    def __init__(self) -> None:
+        self.words, self.halves = Partials(0), Partials(1)
+        self.pieces, self.tops = self.words.records(0, "u32"), self.words.records(0, "u32")
+        #: how many words there are of pieces, and of batches
+        self.piece_count = self.top_count = 0
+
+    def reserve(self, sides: list[HalvesSide]) -> None:
+        """Reserve the words of all sides."""
+        for each in sides:
+            each.first, each.first_top = self.piece_count, self.top_count
+            self.piece_count += each.batches * each.pieces
+            self.top_count += each.batches
+        self.pieces = self.words.records(self.piece_count, "u32")
+        self.tops = self.words.records(self.top_count, "u32")
+
+
+class HalvesSide:
+    """One side: ``rows`` of numbers, ``width`` of them filled up with zeros to ``padded``, for each batch along which it moves."""
+
+    #: the first of its words of pieces, and of batches
+    first = first_top = 0
+
+    def __init__(
+        self, kernel: Attention, rows: str, along: str, value: Expression, padded: int, scratch: _Scratch
+    ) -> None:  # fmt: skip
+        self.kernel, self.padded, self._scratch = kernel, padded, scratch
+        across = "n" if rows == "m" else "m"
+        self.contraction = as_contraction(kernel, rows, across, along, value, constant(0.0, float32))
+        self.rows, self.width = (number_of_elements(getattr(kernel, each)) for each in (rows, along))
+        self.moving = moving(value, len(kernel.batch))
+        self.batches = number_of_elements(tuple([kernel.batch[at] for at in self.moving]))
+        self.piece = max(_PIECE // self.width, -(-self.rows * self.batches // _MOST), 1)
+        self.pieces = -(-self.rows // self.piece)
+        self.groups = -(-self.rows * padded // (_EIGHT * THREADS * _TURNS))
+        self._halves = scratch.halves.records(self.batches * self.rows * padded, "u32")
+
+    def flat(self, batch: list[Node]) -> Node:
+        """Return the number of a batch among those along which the side moves."""
+        found: Node | None = None
+        for at in self.moving:
+            found = batch[at] if found is None else found * self.kernel.batch[at] + batch[at]
+        return fixed(0) if found is None else found
+
+    def coordinates(self, body: Body, module: Module, flat: Node) -> list[Node]:
+        """Write the batch coordinates of one of those, 0 where it does not move, and return them."""
+        batch: list[Node] = [fixed(0)] * len(self.kernel.batch)
+        for at in reversed(self.moving):
+            batch[at] = body.let(module.fresh("at"), flat % self.kernel.batch[at])
+            flat = body.let(module.fresh("rest"), flat // self.kernel.batch[at])
+        return batch
+
+    def word(self, module: Module, flat: Node) -> Node:
+        """Write the load of a batch's word and return it."""
+        return module.body.let(module.fresh("word"), self._scratch.tops.read(module, flat + fixed(self.first_top))[0])
+
+    def eight(self, module: Module, flat: Node, part: Node, row: Node, eight: Node) -> Node:
+        """Return one part of eight neighbours of a row, as four words."""
+        words = self._halves.read_neighbours(module, self._at(flat, part, row, eight), LANES)
+        return vector("u32", words)
+
+    def _at(self, flat: Node, part: Node, row: Node, eight: Node) -> Node:
+        return ((flat * fixed(2) + part) * self.rows + row) * (self.padded // 2) + eight * fixed(LANES)
+
+    def find(self, module: Module, capabilities: Capabilities, group: Node) -> None:
+        """Write what finds the word of a workgroup's piece."""
+        body, fresh = module.body, module.fresh
+        frame = Frame(self.contraction, capabilities, module)
+        side = frame.left
+        lanes = side.lanes if side.axis == "k" else 1
+        flat = body.let(fresh("flat"), group // self.pieces)
+        batch = self.coordinates(body, module, flat)
+        first = body.let(fresh("first"), group % self.pieces * self.piece)
+        steps = self.width // lanes
+        count = body.let(fresh("count"), minimum(first + self.piece, self.rows) * steps - first * steps)
+        words = Words(module, 1)
+        with body.loop(fresh("at"), THREAD, lambda at: at < count, fixed(THREADS * _AT_ONCE)) as at:
+            # A number that is met twice changes nothing.
+            places = [minimum(at + fixed(each * THREADS), count - fixed(1)) if each else at for each in range(_AT_ONCE)]
+            for place in [body.let(fresh("place"), each) for each in places]:
+                row, deep = first + place // steps, place % steps * fixed(lanes)
+                for value in self._values(frame, batch, row, deep, lanes):
+                    words.meet(0, value)
+        word = word_of_all(module, words.word(0))
+        with body.when(THREAD.equals(fixed(0))):
+            self._scratch.pieces.write(module, group + fixed(self.first), [word])
+
+    def _values(self, frame: Frame, batch: list[Node], row: Node, deep: Node, lanes: int) -> list[Node]:
+        """Write what loads neighbours of a row and return them."""
+        body, fresh = frame.body, frame.module.fresh
+        row, deep = body.let(fresh("row"), row), body.let(fresh("deep"), deep)
+        if lanes == 1:
+            return [body.let(fresh("value"), frame.element(frame.left, batch, row, deep))]
+        found = body.let(fresh("values"), frame.vector_of(frame.left, batch, row, deep))
+        return [found.lane(lane) for lane in range(lanes)]
+
+    def cut(self, module: Module, capabilities: Capabilities, cutter: Cutter, group: Node) -> None:
+        """Write what cuts a workgroup's numbers, and leaves the word of its batch: with a flag if any side's has one."""
+        body, fresh = module.body, module.fresh
+        frame = Frame(self.contraction, capabilities, module)
+        side = frame.left
+        lanes = side.lanes if side.axis == "k" else 1
+        flat = body.let(fresh("flat"), group // self.groups)
+        batch = self.coordinates(body, module, flat)
+        found = body.var(fresh("found"), fixed(0))
+        own = body.let(fresh("own"), flat * self.pieces + self.first)
+        with body.loop(fresh("at"), THREAD, lambda at: at < self._scratch.piece_count, THREADS) as at:
+            word = body.let(fresh("word"), self._scratch.pieces.read(module, at, True)[0])
+            is_own = every(at >= own, at < own + self.pieces)
+            body.set(found, joined(found, choose(is_own, word, flag(word))))
+        word = body.let(fresh("word"), word_of_all(module, found))
+        with body.when(every(THREAD.equals(fixed(0)), (group % self.groups).equals(fixed(0)))):
+            self._scratch.tops.write(module, flat + fixed(self.first_top), [word])
+        scale = body.let(fresh("scale"), power_of_two(exponent_of(word)))
+        odd = body.let(fresh("odd"), flag(word).differs(fixed(0)))
+        # No driver knows that all of its bits are 0, as they are where it is used: beside no flag.
+        nothing = body.let(fresh("nothing"), fixed(0) - (flag(word) >> 31))
+        per = self.padded // _EIGHT
+        for turn in range(_TURNS):
+            at = body.let(fresh("at"), (group % self.groups * _TURNS + turn) * THREADS + THREAD)
+            with body.when(at < self.rows * per):
+                row, eight = body.let(fresh("row"), at // per), body.let(fresh("eight"), at % per)
+                values: list[Node] = []
+                for step in range(0, _EIGHT, lanes):
+                    deep = body.let(fresh("deep"), eight * fixed(_EIGHT) + fixed(step))
+                    inside = minimum(deep, self.width - lanes) if self.padded != self.width else deep
+                    some = self._values(frame, batch, row, inside, lanes)
+                    if self.padded != self.width:
+                        some = [choose(deep < fixed(self.width), each, zero("f32")) for each in some]
+                    values += [body.let(fresh("scaled"), each * scale) for each in some]
+                pairs = [vector("f32", values[first : first + 2]) for first in range(0, _EIGHT, 2)]
+                with body.when(odd):
+                    self._write(module, flat, row, eight, [cutter.apart(each) for each in pairs])
+                with body.otherwise():
+                    self._write(module, flat, row, eight, [cutter.cut(each, nothing) for each in pairs])
+
+    def _write(self, module: Module, flat: Node, row: Node, eight: Node, words: list[list[Node]]) -> None:
+        for part in range(2):
+            place = self._at(flat, fixed(part), row, eight)
+            self._halves.write_neighbours(module, place, [each[part] for each in words])
+
+
+class HalvesSides:
+    """The rows, columns and values of an attention, and the passes that make halves of them."""
+
+    def __init__(self, kernel: Attention, k: int, v: int) -> None:
+        """``k``, ``v``: the padded depth of the product and width of the sum."""
+        self.kernel = kernel
+        [product], [total] = kernel.products, kernel.sums
+        self._scratch = scratch = _Scratch()
+        self.rows = HalvesSide(kernel, "m", product.depth, product.left, k, scratch)
+        self.columns = HalvesSide(kernel, "n", product.depth, product.right, k, scratch)
+        self.values = HalvesSide(kernel, "n", total.along, total.value, v, scratch)
+        scratch.reserve([self.rows, self.columns, self.values])
+
+    @property
+    def scratch(self) -> tuple[int, int]:
+        """The sizes of the scratch buffers: of words, and of halves."""
+        return self._scratch.words.nbytes, self._scratch.halves.nbytes
+
+    def passes(self, capabilities: Capabilities) -> list[Pass]:
+        """Return the passes that make halves."""
+        sides = [self.rows, self.columns, self.values]
+        finding = self._pass(capabilities, [(each, each.batches * each.pieces) for each in sides], None)
+        cutter = Cutter(Module(self.kernel, capabilities))
+        return [finding, self._pass(capabilities, [(each, each.batches * each.groups) for each in sides], cutter)]
+
+    def _pass(self, capabilities: Capabilities, sides: list[tuple[HalvesSide, int]], cutter: Cutter | None) -> Pass:
+        """Return the pass whose workgroups, so many for each side, find its words or cut its numbers."""
+        module = cutter.module if cutter else Module(self.kernel, capabilities)
+        body = module.body
+        if cutter:
+            cutter.define()
+        linear = body.let("linear", LINEAR_GROUP)
+        total = sum(count for _, count in sides)
+        body.leave(linear >= total)
+        start = 0
+        for side, count in sides:
+            with body.when(every(linear >= start, linear < start + count)):
+                group = body.let(module.fresh("group"), linear - start)
+                if cutter:
+                    side.cut(module, capabilities, cutter, group)
+                else:
+                    side.find(module, capabilities, group)
+            start += count
+        return module.finish(THREADS, total, " (halves)" if cutter else " (magnitudes)")
