@@ -26,7 +26,7 @@ from .contraction_cost import blocks_seconds
 from .contraction_magnitudes import Magnitudes, flag, joined, magnitude, span_of
 from .contraction_matrix import HalvesLoader, MatrixBlock, MatrixTile, fitting_tiles, half_of, unit_of
 from .contraction_tile import Place, Tile, Write, generate_tile
-from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, fixed, minimum, vector, zero
+from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, every, fixed, minimum, vector, zero
 from .module import THREAD
 from .pairs import Cutter, exponent_of, makes_pairs, power_of_two, unscaled
 from .statements import Body, Do
@@ -244,7 +244,14 @@ class PairBlock(MatrixBlock):
             each.odd, each.nothing = odd, nothing
             if each.pieces:
                 each.whole = self.body.let(frame.module.fresh("exponent"), exponent_of(word))
+        # Compiling long text takes long, and places that are computed make text long.
+        self.loads_once = not (self.left.side.strided and self.right.side.strided)
         super().accumulate(frame, tile, place, batch)
+
+    def multiplied(self, place: Place, depth: Node) -> None:
+        done = ((depth - place.first) % fixed(_CHAIN)).equals(fixed(0)) | (depth >= place.last)
+        with self.body.when(every(place.first < depth, done)):
+            self._move(self.sums, None)
 
     def _look(self, side: PairsLoader, batch: list[Node], base: Node, width: int) -> Node:
         """Write what a thread finds of the words of a side's rows in the block, or of all its pieces, and return it."""
@@ -326,19 +333,29 @@ class PairBlock(MatrixBlock):
         first_row = body.let("first_row", base_m + self.row + self.lane // fixed(per))
         first_column = body.let("first_column", base_n + self.column + self.lane % fixed(per) * fixed(LANES))
         columns = [body.let(fresh("column"), first_column + fixed(at * unit.n)) for at in range(len(self.sums[0]))]
-        powers = [[self.right.exponent(self.batch, each + fixed(lane)) for lane in range(LANES)] for each in columns]
+        whole = bool(self.right.pieces)
+        powers = [
+            [self.right.exponent(self.batch, each + fixed(lane)) for lane in range(1 if whole else LANES)]
+            for each in columns
+        ]
         for number, totals in enumerate(self.totals):
             for at in range(self.share):
                 row = body.let(fresh("row"), first_row + fixed(number * unit.m + at * (unit.threads // per)))
-                power = self.left.exponent(self.batch, row)
+                own = self.left.exponent(self.batch, row)
                 with body.when(row < frame.m if frame.m % tile.m else None):
+                    # One exponent for all columns, or one for each.
+                    both = [body.let(fresh("both"), own + self.right.whole)] if whole else []
                     for column, others, found in zip(columns, powers, totals, strict=True):
-                        values: list[Node] = [
-                            body.let(
-                                fresh("value"), unscaled(found[at].lane(lane), body.let(fresh("both"), power + other))
-                            )
-                            for lane, other in enumerate(others)
-                        ]
+                        if whole:
+                            result = body.let(fresh("result"), unscaled(found[at], both[0]))
+                            values: list[Node] = [result.lane(lane) for lane in range(LANES)]
+                        else:
+                            values = [
+                                body.let(
+                                    fresh("value"), unscaled(found[at].lane(lane), body.let(fresh("both"), own + other))
+                                )
+                                for lane, other in enumerate(others)
+                            ]
                         for first in range(0, LANES, frame.columns):
                             place = column + fixed(first) if first else column
                             with body.when(place < frame.n if frame.n % tile.n else None):

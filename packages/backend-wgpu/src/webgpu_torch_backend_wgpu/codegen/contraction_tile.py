@@ -119,6 +119,8 @@ class StagedBlock(Block):
 
     left: Stager
     right: Stager
+    #: whether loads are written once, where their text is long: multiplying then is behind them in one turn of the loop more
+    loads_once = False
 
     @abstractmethod
     def multiply(self, stage: Node | None) -> None:
@@ -136,6 +138,10 @@ class StagedBlock(Block):
         sides = (self.left, place.base_m), (self.right, place.base_n)
         for side, base in sides:
             side.begin(batch, base)
+        if self.loads_once:
+            self._accumulate_once(body, tile, place, batch)
+            return
+        for side, base in sides:
             side.fetch(batch, base, place.first)
         stage: Name | None = body.var("stage", fixed(0)) if tile.stages > 1 else None
         # Workgroups whose part is empty take no turn; the bounds are the same for all threads of a workgroup.
@@ -153,6 +159,25 @@ class StagedBlock(Block):
                 body.barrier()
             else:
                 body.set(stage, fixed(1) - stage)
+
+    def _accumulate_once(self, body: Body, tile: Tile, place: Place, batch: list[Node]) -> None:
+        """Write the loop over k whose turns load a block, multiply the one before, and pass on what was loaded."""
+        with body.loop("depth", place.first, lambda depth: depth < place.last + fixed(tile.k), fixed(tile.k)) as depth:
+            inside = body.let("inside", depth < place.last)
+            with body.when(inside):
+                self.left.fetch(batch, place.base_m, depth)
+                self.right.fetch(batch, place.base_n, depth)
+            with body.when(place.first < depth):
+                self.multiply(None)
+            body.barrier()
+            self.multiplied(place, depth)
+            with body.when(inside):
+                self.left.put(None)
+                self.right.put(None)
+            body.barrier()
+
+    def multiplied(self, place: Place, depth: Node) -> None:
+        """Write what follows the products of what lies before a depth, where loads are written once."""
 
 
 class Reader(Protocol):
