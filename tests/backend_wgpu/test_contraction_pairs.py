@@ -21,6 +21,7 @@ from test_contraction_matrix import UNITS, assert_valid, checking, computing
 from webgpu_torch_backend_wgpu.codegen import choose
 from webgpu_torch_backend_wgpu.codegen.contraction_magnitudes import span_of
 from webgpu_torch_backend_wgpu.codegen.contraction_pairs import PairTile, generate_pairs, pair_tiles_of
+from webgpu_torch_backend_wgpu.modules import Compiler
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
 from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float16, float32
 from webgpu_torch_core.ir.expression import accumulator, cast, load
@@ -274,3 +275,18 @@ def test_convolutions(window: tuple[int, int, int], adapter: Adapter) -> None:
     for tile in adapter.tiles(kernel)[:1]:
         got = adapter.run(kernel, [x.flatten(), w.flatten()], tile)
         assert (np.abs(got - exact.numpy().reshape(-1)) <= 2.0**-21 * size.numpy().reshape(-1)).all()
+
+
+def test_sizes_of_long_text_share_pipelines_until_they_stay() -> None:
+    device = checking()
+    compiler = Compiler(device.gpu, able(), trusted=False)
+    layers = [convolution(2, channels, 640, (32, 32), 3, (1, 1, 1), 1) for channels in (640, 960, 1280)]
+    assert all("pairs" in choose(each, able())[0].name for each in layers)
+    found = compiler.compile(layers)
+    assert all(each.shared for each in found.values())
+    # Magnitudes, parts and their sums: one pipeline each, however many layers there are.
+    assert compiler.compiled_pipelines == 3
+    own = compiler.compile(layers, own=True)
+    assert not any(each.shared for each in own.values())
+    # The sums are of as many results in all of them.
+    assert compiler.compiled_pipelines == 3 + 2 * len(layers)

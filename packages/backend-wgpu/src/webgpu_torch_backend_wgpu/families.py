@@ -2,7 +2,7 @@
 
 A tensor that grows (a cache of keys and values, a batch of another length) makes kernels that differ in sizes, strides
 and counts of workgroups. Those of a network's first run, before the host waits for a result, are its layers' sizes and are
-compiled as they are, except for kernels that take next to no time. When another size comes later, the numbers in which it
+compiled as they are, except for kernels that take next to no time or long to compile. When another size comes later, the numbers in which it
 differs become run-time values, so that further sizes cost no compilation. Kernels that stay get text of their own in the end (:meth:`.device.WgpuDevice.run`): how soon, a family tells.
 """
 

@@ -24,6 +24,8 @@ PROGRAM_LIMIT = 4096
 GENERATED_LIMIT = 1024
 #: the share of a dispatch below which a kernel's time is nothing: it shares a pipeline from its second size on
 SHORT = 1 / 16
+#: characters of a pass that takes long to compile, up to a second or two: it does so, too, and is compiled for its sizes once they stay
+LONG = 40_000
 
 
 class Pipeline:
@@ -98,8 +100,8 @@ class Compiler:
                 else:
                     made[kernel] = self._generated(kernel)
             if not own:
-                short = [each for each in made.values() if self._is_short(each)]
-                self._families.foresee([each for program in short for each in program.passes])
+                early = [each for each in made.values() if self._shares_early(each)]
+                self._families.foresee([each for program in early for each in program.passes])
                 made = {kernel: self._sharing(program) for kernel, program in made.items()}
             self._compile_missing(made)
             for kernel, program in made.items():
@@ -189,13 +191,14 @@ class Compiler:
                 )
         return program
 
-    def _is_short(self, program: Program) -> bool:
-        """Return whether a program takes next to no time: less than to compile it for its sizes is worth."""
-        return program.seconds <= self.capabilities.facts.dispatch * SHORT
+    def _shares_early(self, program: Program) -> bool:
+        """Return whether a program takes next to no time, or long to compile: more than it gains by being compiled for its sizes."""
+        short = program.seconds <= self.capabilities.facts.dispatch * SHORT
+        return short or any(len(each.source) >= LONG for each in program.passes)
 
     def _sharing(self, program: Program) -> Program:
         """Return the program to compile: passes that others of their family share, where they have not been compiled."""
-        most_own = 1 if self._is_short(program) else MOST_OWN
+        most_own = 1 if self._shares_early(program) else MOST_OWN
         passes = tuple([self._shared(each, most_own) for each in program.passes])
         return Program(passes, program.scratch, program.seconds)
 
