@@ -98,6 +98,8 @@ _REACHED = 0.463
 _ALONE = 0.68
 #: float32 operations that finding, loading and packing a single element lasts, and a step that computes it
 _SINGLE, _STEP = 60, 1.3
+#: seconds that a kernel must save for each element of a side that is written out: compiling takes longer for it
+_WRITTEN = 1e-6
 #: rows of blocks that run next to each other, for the cache
 _BAND = 8
 
@@ -156,7 +158,12 @@ def matrix_seconds(kernel: Contraction, tile: MatrixTile, facts: Facts) -> float
     work = (tile.m * _work(kernel, "m") + tile.n * _work(kernel, "n")) * -(-k // tile.splits)
     computing = rounds * facts.units * work / facts.flops
     reading = kernel.nbytes() / (facts.bandwidth * _READING)
-    return max(multiplying, computing, reading) + apart * min(multiplying, computing)
+    written = sum(
+        width * tile.k // tile.threads
+        for width, group in ((tile.m, "m"), (tile.n, "n"))
+        if not side_of(kernel, group).strided
+    )
+    return max(multiplying, computing, reading) + apart * min(multiplying, computing) + _WRITTEN * written
 
 
 @lru_cache(64)
@@ -346,6 +353,11 @@ class MatrixBlock(StagedBlock):
         self.blocks = frame.module.array("blocks", "vec4<u32>", tile.nbytes // VECTOR_BYTES)
         self.left = HalvesLoader(frame, side_of(frame.kernel, "m"), tile.m, tile, self.blocks, 0)
         self.right = HalvesLoader(frame, side_of(frame.kernel, "n"), tile.n, tile, self.blocks, self.left.size)
+
+    @property
+    def loads_once(self) -> bool:
+        # Compiling long text takes long, and places that are computed make text long.
+        return not (self.left.side.strided and self.right.side.strided)
 
     def declare(self) -> None:
         body, tile, unit = self.body, self.tile, self.unit

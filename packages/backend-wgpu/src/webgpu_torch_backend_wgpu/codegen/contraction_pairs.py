@@ -244,8 +244,6 @@ class PairBlock(MatrixBlock):
             each.odd, each.nothing = odd, nothing
             if each.pieces:
                 each.whole = self.body.let(frame.module.fresh("exponent"), exponent_of(word))
-        # Compiling long text takes long, and places that are computed make text long.
-        self.loads_once = not (self.left.side.strided and self.right.side.strided)
         super().accumulate(frame, tile, place, batch)
 
     def multiplied(self, place: Place, depth: Node) -> None:

@@ -119,8 +119,11 @@ class StagedBlock(Block):
 
     left: Stager
     right: Stager
-    #: whether loads are written once, where their text is long: multiplying then is behind them in one turn of the loop more
-    loads_once = False
+
+    @property
+    def loads_once(self) -> bool:
+        """Whether loads are written once, as their text is long: multiplying then is behind them, in one turn of the loop more."""
+        return False
 
     @abstractmethod
     def multiply(self, stage: Node | None) -> None:
