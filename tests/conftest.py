@@ -26,7 +26,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A change is judged by cases that are the same before and after it, and not by many; the slow run, and any other, draws new ones.
-settings.register_profile("repeatable", derandomize=True, database=None, max_examples=25)
+# None fails for the time that it takes.
+settings.register_profile("drawn", deadline=None)
+settings.load_profile("drawn")
+settings.register_profile("repeatable", derandomize=True, database=None, max_examples=25, deadline=None)
 
 #: of more cases than these, one of so many runs at once, and all in the slow run: of a file on a GPU, and of a test elsewhere
 FEW, SHARE = 6, 16
