@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 
 def test_core_imports_nothing_heavy() -> None:
     code = "import sys, webgpu_torch_core; print([m for m in ('numpy', 'wgpu', 'torch') if m in sys.modules])"
@@ -40,3 +42,43 @@ def test_import_calls_little() -> None:
     ours, reference = _calls("webgpu_torch_core"), _calls(REFERENCE)
     print(f"import webgpu_torch_core: {ours} calls, the reference {reference}")
     assert ours < reference * 120 / 65
+
+
+COLLECTING = """
+import gc, sys, types, weakref
+
+class Ring:
+    def __init__(self):
+        self.itself = self
+
+{before}
+ring, kept = Ring(), Ring()
+there, stays = weakref.ref(ring), weakref.ref(kept)
+del ring
+try:
+    import webgpu_torch
+except ImportError:
+    pass
+print(gc.isenabled(), gc.get_freeze_count() > 10_000, there() is None, stays() is kept)
+later = Ring()
+found = weakref.ref(later)
+del later
+gc.collect()
+print(found() is None)
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        ("", ["True", "True", "True", "True"]),
+        ("gc.disable()", ["False", "False", "False", "True"]),
+        # An import that fails in the middle.
+        ("sys.modules['webgpu_torch.sparse'] = None", ["True", "True", "True", "True"]),
+    ],
+)
+def test_what_is_imported_is_not_looked_at_for_garbage(before: str, told: list[str]) -> None:
+    """Garbage from before is collected, and what becomes garbage later; who collects none, or fails, finds it as it was."""
+    code = COLLECTING.format(before=before)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == [*told, "True"]

@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+import gc as _gc
 from math import e as e
 from math import inf as inf
 from math import nan as nan
 from math import pi as pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
+# What is imported stays: the collector of garbage need not look at it, at each time about as long as a small program's first
+# result takes. What is garbage by now would stay with it.
+if _gc.isenabled():
+    _gc.collect()
 from webgpu_torch_core import *
+if _gc.isenabled():
+    _gc.freeze()
 from webgpu_torch_nn.functional import adaptive_avg_pool1d as adaptive_avg_pool1d
 from webgpu_torch_nn.functional import alpha_dropout as alpha_dropout
 from webgpu_torch_nn.functional import avg_pool1d as avg_pool1d
@@ -215,3 +222,6 @@ else:
         "testing",
         "web",
     )
+
+if _gc.isenabled():
+    _gc.freeze()
