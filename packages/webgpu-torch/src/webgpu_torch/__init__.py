@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 if _gc.isenabled():
     _gc.collect()
 from webgpu_torch_core import *
+
 if _gc.isenabled():
     _gc.freeze()
 from webgpu_torch_nn.functional import adaptive_avg_pool1d as adaptive_avg_pool1d

@@ -24,6 +24,7 @@ from ..notices import warn, warn_once
 from ..record.context import context
 from ..record.devices import MetaEngine, engines, flush
 from .guards import Description, Same, World, ambient
+from .lately import Lately
 from .recording import Recording, Replay
 from .results import unknown_object
 
@@ -45,11 +46,11 @@ class Conditions(Record):
 class Call:
     """What one call was given and what its function can reach: a key, and all tensors, the gradients last.
 
-    ``world`` returns what the function and given modules, functions and optimisers can reach.
+    ``world`` returns what the function and given modules, functions and optimisers can reach; ``lately`` are earlier arguments.
     """
 
-    def __init__(self, world: Callable[[list[object]], World], args: object, kwargs: object) -> None:
-        self.arguments = Description(opens=False)
+    def __init__(self, world: Callable[[list[object]], World], lately: Lately, args: object, kwargs: object) -> None:
+        self.arguments = Description(opens=False, lately=lately)
         described = self.arguments.of(args), self.arguments.of(kwargs)
         self.world = world(self.arguments.roots)
         token, references, unseen, known = self.world.look()
@@ -112,13 +113,14 @@ class CompiledFunction:
 
     # What is in __dict__ a program put there, as into a function's: it counts among what the function can reach.
     __slots__ = (
-        "function", "replays", "worlds", "statistics", "fruitless", "changes", "warned", "__dict__", "__weakref__",
+        "function", "replays", "worlds", "lately", "statistics", "fruitless", "changes", "warned", "__dict__", "__weakref__",
     )  # fmt: skip
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.replays: Bounded[Any, Replay | None] = Bounded(RECORDING_LIMIT)
         self.worlds: Bounded[Any, World] = Bounded(RECORDING_LIMIT)
+        self.lately = Lately()
         self.statistics = {"recorded": 0, "replayed": 0, "fallbacks": 0}
         self.fruitless = 0
         self.changes = 0
@@ -144,7 +146,7 @@ class CompiledFunction:
         """Call the function, by replay where a call under the same conditions was recorded."""
         if context.capture is not None or self.fruitless >= FRUITLESS_LIMIT:
             return self._uncompiled(args, kwargs)
-        call = Call(self.world, args, kwargs)
+        call = Call(self.world, self.lately, args, kwargs)
         if call.ambient is None:
             return self._uncompiled(args, kwargs)
         if call.unseen is not None:
@@ -223,10 +225,9 @@ class CompiledFunction:
         self._warn(reason)
         self.replays[call.key] = None
 
-    @staticmethod
-    def _changed(call: Call, args: Any, kwargs: Any) -> str | None:
+    def _changed(self, call: Call, args: Any, kwargs: Any) -> str | None:
         """Return what a call changed in its arguments that replays would not change, or None."""
-        after = Description(opens=False)
+        after = Description(opens=False, lately=self.lately)
         if (after.of(args), after.of(kwargs)) != call.described:
             return "it changes attributes of its arguments"
         if any(one is not other for one, other in zip(after.tensors, call.arguments.tensors, strict=True)):

@@ -25,6 +25,7 @@ from ..record.context import context, default_float
 from ..record.devices import get_default_device
 from ..record.node import anomaly
 from ..tensors.tensor import Tensor
+from .lately import Lately
 from .observed import Observed
 
 #: most objects that are looked at: more than that is data, not what a computation depends on
@@ -73,10 +74,16 @@ class Description:
         roots: modules, functions and optimisers, where they are not to be opened.
         hooks: the numbers of handles -> in the order met.
         holders: dictionaries with numbers that replays read again, in the order met.
+        lately: what was described before, if it may come again.
+        notes: whether contents are observed.
+        began: how many objects were met before the one that ``lately`` asks about.
+        fixed: whether one was met there that stands for itself, whatever it holds, or that was met before.
     """
 
-    def __init__(self, opens: bool) -> None:
-        self.opens = opens
+    def __init__(self, opens: bool, lately: Lately | None = None) -> None:
+        self.opens = self.notes = opens
+        self.lately = lately
+        self.began, self.fixed = 0, False
         self.tensors: list[Tensor] = []
         self.objects: list[Any] = []
         self.numbers: dict[int, int] = {}
@@ -100,7 +107,11 @@ class Description:
         if kind is tuple:
             return (tuple, *[self.of(each) for each in value])
         number = self._met(value)
-        return self._of_object(value, kind) if number is None else ("again", number)
+        if number is None:
+            return self._of_object(value, kind)
+        if number < self.began:
+            self.fixed = True
+        return "again", number
 
     def _of_tensor(self, tensor: Tensor) -> Any:
         self.tensors.append(tensor)
@@ -149,8 +160,14 @@ class Description:
         if isinstance(value, types.ModuleType | types.BuiltinFunctionType) or getattr(
             kind, "_same_in_recordings", False
         ):
-            return Same(value)
-        return self._of_stranger(value, kind)
+            return self._itself(value)
+        if self.lately is None:
+            return self._of_stranger(value, kind)
+        return self.lately.of(self, value, partial(self._of_stranger, value, kind))
+
+    def _itself(self, value: object) -> Same:
+        self.fixed = True
+        return Same(value)
 
     def _of_stranger(self, value: Any, kind: Any) -> Any:
         """Describe an object without a value of its own, by its attributes."""
@@ -166,12 +183,12 @@ class Description:
             self.unseen = f"it depends on a {kind.__name__}, whose state is not known"
             return None
         if nature == "standard":
-            return Same(value)
+            return self._itself(value)
         attributes = getattr(value, "__dict__", None)
         if attributes is None:
             slots = [name for each in kind.__mro__ for name in getattr(each, "__slots__", ())]
             if not slots and kind.__hash__ is not None:
-                return Same(value)
+                return self._itself(value)
             if not slots:
                 self.unseen = f"it depends on a {kind.__name__}, which cannot be compared"
                 return None
@@ -190,7 +207,7 @@ class Description:
         return (kind, *methods, *[(name, self.of(each)) for name, each in found])
 
     def _note(self, container: Any) -> None:
-        if self.opens:
+        if self.notes:
             self.observed.container(container)
 
     # Code

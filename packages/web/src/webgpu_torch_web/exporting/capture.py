@@ -21,6 +21,7 @@ from webgpu_torch_core.record.grad_mode import no_grad
 from webgpu_torch_core.record.tape import Value
 from webgpu_torch_core.replay.capture import Call, record_call
 from webgpu_torch_core.replay.guards import World
+from webgpu_torch_core.replay.lately import Lately
 from webgpu_torch_core.replay.recording import Recording
 from webgpu_torch_core.replay.results import map_nested
 from webgpu_torch_core.tensors.tensor import Storage, Tensor
@@ -138,7 +139,7 @@ class Session:
             kwargs = {key: self._given(engine, each, key, inputs) for key, each in kwargs.items()}
 
         def look() -> Call:
-            return Call(lambda roots: World(function, *roots), args, kwargs)
+            return Call(lambda roots: World(function, *roots), Lately(), args, kwargs)
 
         with self._moved(engine, look().known, _names(function)), self._in_place(engine), no_grad():
             return self._captured(engine, name, function, look(), args, kwargs, inputs)
