@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import pickle
 from typing import Any
 
 import pytest
 import torch
 import webgpu_torch as ours
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from webgpu_torch import webgpu
 from webgpu_torch_core.record.context import context
 
@@ -171,3 +175,36 @@ def test_training_in_a_region(device: str) -> None:
     assert loss.dtype is ours.float32
     assert all(each.dtype is ours.float32 for each in model.parameters())
     assert losses[-1] < losses[0] / 4
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.sampled_from(["scale", "unscale", "step", "update", "set", "overflow", "look", "copy"]), max_size=12),
+    st.sampled_from([2.0**16, 1000.1, 3.0]),
+)
+def test_scalers_as_programs_look_into_them(calls: list[str], first: float) -> None:
+    def told(library: Any) -> list[Any]:
+        scaler: Any = library.amp.GradScaler("cpu", init_scale=first, growth_interval=2)
+        parameter = library.ones(2).requires_grad_()
+        optimizer = library.optim.SGD([parameter], lr=0.5)
+        steps = {
+            "scale": lambda: scaler.scale(parameter.sum()).backward(),
+            "unscale": lambda: scaler.unscale_(optimizer),
+            "step": lambda: scaler.step(optimizer),
+            "update": lambda: scaler.update(),
+            "set": lambda: scaler.update(library.tensor(4.0)),
+            "overflow": lambda: setattr(parameter, "grad", library.tensor([math.inf, 1.0])),
+            "look": lambda: [(each.tolist(), str(each.dtype)) for each in (scaler._scale, scaler._growth_tracker) if each is not None],
+            "copy": lambda: pickle.loads(pickle.dumps(scaler))._scale,
+        }  # fmt: skip
+        found: list[Any] = []
+        for each in calls:
+            try:
+                found.append(steps[each]())
+            except (RuntimeError, AssertionError) as error:
+                found.append((type(error).__name__, str(error)))
+            state = scaler._per_optimizer_states.get(id(optimizer), {"stage": None, "found_inf_per_device": {}})
+            found.append((str(state["stage"]), [one.item() for one in state["found_inf_per_device"].values()]))
+        return [*found, scaler.state_dict(), parameter.tolist()]
+
+    assert told(ours) == told(torch)

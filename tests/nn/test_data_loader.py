@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import multiprocessing
 import os
@@ -362,6 +363,31 @@ def test_everything_travels(kind: str, shape: list[int], view: str, wants_gradie
     with pytest.raises(EOFError):
         here.close()
         transport.receive(there)
+
+
+def test_a_pass_in_a_cycle_ends_its_workers_through_its_own_pipes() -> None:
+    # The collector takes what is oldest first: the pipe's end has closed itself when the pass's turn comes.
+    class WithOlderPipes(type(multiprocessing.get_context("fork"))):  # type: ignore[misc]
+        pipes = [multiprocessing.Pipe()]
+
+        def Pipe(self, duplex: bool = True) -> Any:  # noqa: N802
+            return self.pipes.pop()
+
+    gc.collect()
+    dataset = our_data.TensorDataset(webgpu_torch_core.arange(4))
+    loader = our_data.DataLoader(dataset, num_workers=1, multiprocessing_context=WithOlderPipes())
+    batches: Any = iter(loader)
+    next(batches)
+    process, batches.itself = batches._workers[0].process, batches
+    raised = []
+    previous, sys.unraisablehook = sys.unraisablehook, raised.append
+    try:
+        del batches
+        gc.collect()
+    finally:
+        sys.unraisablehook = previous
+    process.join(10)
+    assert not raised and process.exitcode == 0
 
 
 @pytest.mark.parametrize("end", ["", "raise ValueError", "os.kill(os.getpid(), 9)"])

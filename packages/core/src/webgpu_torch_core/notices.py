@@ -14,6 +14,13 @@ class Notices:
     count = 0
 
 
+class Determinism:
+    """What :func:`torch.use_deterministic_algorithms` asked for."""
+
+    wanted = False
+    warn_only = False
+
+
 def _users_level() -> int:
     """Return the ``stacklevel`` with which a warning of the caller's points at the line that called the library."""
     frame, level = sys._getframe(1), 1
@@ -86,4 +93,28 @@ def refuse_place_of_copy(what: str, place: object) -> None:
     if place is not None:
         raise RuntimeError(
             f"Legacy tensor {what}(tensor, device=device) is not supported.  Use torch.tensor(...) or torch.as_tensor(...) instead."
+        )
+
+
+def alert_not_deterministic(caller: str) -> None:
+    """Refuse what :func:`torch.use_deterministic_algorithms` forbids PyTorch, or warn where it is to warn only.
+
+    Raises:
+        RuntimeError: algorithms have to be deterministic.
+    """
+    if not Determinism.wanted:
+        return
+    asked = f"use_deterministic_algorithms(True{', warn_only=True' * Determinism.warn_only})"
+    text = f"{caller} does not have a deterministic implementation, but you set 'torch.{asked}'. "
+    also = " also" * (not Determinism.warn_only)
+    advice = (
+        f"You can{also} file an issue at https://github.com/pytorch/pytorch/issues to help us prioritize adding deterministic support for "
+        "this operation."
+    )
+    if Determinism.warn_only:
+        warn(text + advice)
+    else:
+        raise RuntimeError(
+            f"{text}You can turn off determinism just for this operation, or you can use the 'warn_only=True' option, if that's acceptable "
+            f"for your application. {advice}"
         )

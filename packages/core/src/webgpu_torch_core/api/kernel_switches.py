@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from ..notices import Notices, warn
+from ..notices import Determinism, Notices, warn
 from ..operations.creation.typed_storage import TypedStorage
 from ..operations.creation.untyped_storage import UntypedStorage
 from ..operations.elementwise.call import use_default_float
@@ -21,9 +21,7 @@ from .typed_tensors import TYPES
 
 class _Settings:
     precision = "highest"
-    deterministic = False
     fill = True
-    warn_only = False
     threads = 0
     interop_threads = 0
 
@@ -101,7 +99,7 @@ def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None
         raise TypeError(
             "_set_deterministic_algorithms(): argument 'mode' (position 1) must be bool, not " + type(mode).__name__
         )
-    _Settings.deterministic, _Settings.warn_only = mode, warn_only
+    Determinism.wanted, Determinism.warn_only = mode, warn_only
     filling[0] = mode and _Settings.fill
 
 
@@ -119,17 +117,17 @@ def set_deterministic_fill_uninitialized_memory(mode: bool) -> None:
     if not isinstance(mode, bool):
         raise RuntimeError(f"expected a bool, but got {type(mode).__name__}")
     _Settings.fill = mode
-    filling[0] = mode and _Settings.deterministic
+    filling[0] = mode and Determinism.wanted
 
 
 def are_deterministic_algorithms_enabled() -> bool:
     """Return whether :func:`use_deterministic_algorithms` was called."""
-    return _Settings.deterministic
+    return Determinism.wanted
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Return whether it was called with ``warn_only``."""
-    return _Settings.warn_only
+    return Determinism.warn_only
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
@@ -155,9 +153,9 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 def get_deterministic_debug_mode() -> int:
     """Return determinism as a number: 0 off, 1 warnings, 2 errors."""
-    if not _Settings.deterministic:
+    if not Determinism.wanted:
         return 0
-    return 1 if _Settings.warn_only else 2
+    return 1 if Determinism.warn_only else 2
 
 
 def set_warn_always(b: bool, /) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +14,7 @@ from ..notices import warn, warn_once
 from ..operations.in_place.writing import summed
 from ..operations.indexing.parts import place_of_part
 from ..record.grad_mode import recording
-from ..record.node import Node, anomaly, running
+from ..record.node import Node, anomaly, order, running
 from ..replay.gradients import passes
 from ..tensors.tensor import Tensor
 from .anomaly_mode import tell_place
@@ -49,7 +51,6 @@ class Pass:
         self.last = last
         self.arriving: dict[Node, list[Any]] = {}
         self.heap: list[tuple[int, int, Node]] = []
-        self.seen: list[Node] = []
         self.results: dict[int, Any] = {}
         self.executing: set[Node] | None = None
         # Storages that somebody else holds, and whether hooks may have let gradients out.
@@ -60,14 +61,22 @@ class Pass:
         self.told: set[object] = set()
         # Nodes recorded before this number are not visited: what arrives at them is returned.
         self.floor = -2
+        self.turns = itertools.count()
+        # How many gradients are on their way to each leaf; None where leaves come last.
+        self.missing: Counter[Node] | None = None
 
     def takes(self, gradient: Any) -> bool:
         """Return whether a leaf may keep a gradient: nobody else will see what is added to it later."""
         storage = gradient._storage
-        if self.exposed or storage in self.held:
+        if self.exposed or storage in self.held or (self.missing is not None and self._waits(storage)):
             return False
         self.held.add(storage)
         return True
+
+    def _waits(self, storage: Any) -> bool:
+        """Return whether a storage has arrived at a node that has not run yet."""
+        found = (each for inbox in self.arriving.values() for each in inbox if each is not None)
+        return any(each.__class__ is Pieces or each._storage is storage for each in found)
 
     def send(self, edge: Edge, gradient: Any) -> None:
         """Add a gradient to what has arrived at an edge; None still makes the node run."""
@@ -75,9 +84,14 @@ class Pass:
         inbox = self.arriving.get(node)
         if inbox is None:
             inbox = self.arriving[node] = [None] * node.output_count
-            # Leaves, all alike, take their turns: the same program records the same kernels in the same order.
-            heapq.heappush(self.heap, (-node.sequence, len(self.seen), node))
-            self.seen.append(node)
+            if self.missing is None or node.sequence >= 0:
+                # Leaves, all alike, take their turns: the same program records the same kernels in the same order.
+                heapq.heappush(self.heap, (-node.sequence, next(self.turns), node))
+        if self.missing is not None and node in self.missing:
+            self.missing[node] -= 1
+            if not self.missing[node]:
+                # A leaf that has all of its gradients is first.
+                heapq.heappush(self.heap, (-sys.maxsize, next(self.turns), node))
         if gradient is None:
             return
         found = inbox[number]
@@ -95,9 +109,11 @@ class Pass:
         saved, outer = recording.enabled, running.task
         recording.enabled, running.task = self.create_graph, self
         try:
+            needed = None if self.wanted is None or self.floor >= 0 else self._nodes_leading_to_wanted()
+            if order.seen and self.floor < 0:
+                self.missing = self._on_their_way(needed)
             for edge, gradient in self.roots:
                 self.send(edge, gradient)
-            needed = None if self.wanted is None or self.floor >= 0 else self._nodes_leading_to_wanted()
             asked = {node for node, _ in self.wanted or ()}
             while self.heap:
                 node = heapq.heappop(self.heap)[2]
@@ -161,6 +177,26 @@ class Pass:
         for edge, part in zip(node.edges, parts, strict=False):
             if edge is not None:
                 self.send(edge, part)
+
+    def _on_their_way(self, needed: set[Node] | None) -> Counter[Node] | None:
+        """Return how many gradients each leaf will get, from the roots and from the nodes that run; None if one of these can only raise."""
+        found = Counter(node for (node, _), _ in self.roots if node.sequence < 0)
+        seen: set[Node] = set()
+        stack = [node for (node, _), _ in self.roots]
+        while stack:
+            node = stack.pop()
+            if node in seen or (needed is not None and node not in needed):
+                continue
+            seen.add(node)
+            if node.backward is None:
+                # No leaf has got anything then, however many nodes a call is.
+                return None
+            for edge in node.edges:
+                if edge is not None and edge[0].sequence < 0:
+                    found[edge[0]] += 1
+                elif edge is not None:
+                    stack.append(edge[0])
+        return found
 
     def _nodes_leading_to_wanted(self) -> set[Node]:
         """Return the nodes that must run for the wanted edges to receive their gradients, and the last ones themselves."""

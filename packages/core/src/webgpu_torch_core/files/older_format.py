@@ -77,7 +77,8 @@ def _operations(data: memoryview) -> Iterator[tuple[pickletools.OpcodeInfo, obje
     try:
         found: Any = pickletools.genops(MemoryFile(data))  # pyright: ignore[reportArgumentType]
         yield from found
-    except (ValueError, EOFError, OverflowError) as error:
+    # An escape that Python does not know is a warning, which programs may have raised.
+    except (ValueError, EOFError, OverflowError, DeprecationWarning) as error:
         kind = EndOfFileError if "exhausted" in str(error) else CheckpointError
         raise kind(f"malformed pickle: {error}") from None
 

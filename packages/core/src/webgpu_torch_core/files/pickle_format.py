@@ -152,7 +152,7 @@ def unknown_globals(path: object) -> list[str]:
                     found.append(f"{module}.{name}")
             else:
                 texts.append(argument)
-    except ValueError as error:
+    except (ValueError, DeprecationWarning) as error:
         raise CheckpointError(f"{label}: malformed pickle: {error}") from None
     return found
 

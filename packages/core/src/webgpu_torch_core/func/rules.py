@@ -224,11 +224,14 @@ def _branched(func: Any, level: int, args: Any, kwargs: Any) -> Any:
     )
 
 
-@rule("nonzero", "masked_select", "unique", "unique_consecutive", "argwhere")
+@rule("nonzero", "masked_select", "unique", "unique_consecutive")
 def _refused(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    name = func.__name__
+    if name == "unique":
+        name = "_unique2" if kwargs.get("dim") is None else "unique_dim"
     raise RuntimeError(
-        f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{func.__name__}: the "
-        "shape of its result depends on the elements, and would differ from example to example"
+        f"vmap: We do not support batching operators that can output dynamic shape. Attempted to vmap over aten::{name}. Please file an "
+        "issue at https://github.com/pytorch/pytorch/issues if you need this feature."
     )
 
 

@@ -49,6 +49,15 @@ class _Running(threading.local):
 running = _Running()
 
 
+class _Order:
+    """Whether any gradient has had a hook: hooks alone see when leaves get what has arrived at them."""
+
+    seen = False
+
+
+order = _Order()
+
+
 class Node:
     """One recorded operation: ``backward(*output_gradients)`` returns a gradient (or None) per edge.
 
@@ -258,7 +267,7 @@ class AccumulateGrad(Node):
         # No bound method is stored: it would tie the node, and the gradients with it, into a reference cycle.
         super().__init__("AccumulateGrad", (), _no_gradients)
         self.variable = variable
-        # Leaves come last whatever the recording order.
+        # Leaves come last whatever the recording order, where nobody sees it.
         self.sequence = -1
 
     def run(self, gradients: Gradients) -> Gradients:
@@ -281,6 +290,7 @@ class RemovableHandle:
         self.hooks = hooks
         self.id = next(RemovableHandle._next)
         hooks[self.id] = hook
+        order.seen = True
 
     def remove(self) -> None:
         """Take the hook out."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 import inspect
+import struct
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import webgpu_torch_core as torch
@@ -10,6 +14,26 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.notices import warn
 
 from webgpu_torch_nn.optim.optimizer import Optimizer
+
+
+class OptState(enum.Enum):
+    """What was done with an optimiser since the last update."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+def _refresh_per_optimizer_state() -> dict[str, Any]:
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
+
+
+def _single(value: float) -> float:
+    """Return the nearest number of single precision: infinity for what is too large."""
+    try:
+        return struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        return float("inf")
 
 
 class GradScaler:
@@ -43,29 +67,60 @@ class GradScaler:
             raise AssertionError("The growth factor must be > 1.0.")
         if enabled and backoff_factor >= 1.0:
             raise AssertionError("The backoff factor must be < 1.0.")
-        self._scale = float(init_scale)
+        self._init_scale = init_scale
         self._growth_factor = growth_factor
         self._backoff_factor = backoff_factor
         self._growth_interval = growth_interval
-        self._growth_tracker = 0
-        #: optimiser's id -> whether an overflow was found in each of its gradients' devices
-        self._found: dict[int, list[Tensor]] = {}
-        self._stepped: dict[int, bool] = {}
+        self._init_growth_tracker = 0
+        # Python knows the factor: what found it out has waited for the device anyway. It is a tensor's once a loss has told where.
+        self._factor, self._good_steps, self._place = float(init_scale), 0, None
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+
+    @property
+    def _scale(self) -> Tensor | None:
+        return None if self._place is None else torch.full((), self._factor, dtype=torch.float32, device=self._place)
+
+    @_scale.setter
+    def _scale(self, value: Tensor | float | None) -> None:
+        if value is not None:
+            self._set_factor(value)
+
+    @property
+    def _growth_tracker(self) -> Tensor | None:
+        return None if self._place is None else torch.full((), self._good_steps, dtype=torch.int32, device=self._place)
+
+    @_growth_tracker.setter
+    def _growth_tracker(self, value: Tensor | int | None) -> None:
+        self._good_steps = 0 if value is None else int(value)
+
+    def _set_factor(self, value: Tensor | float) -> None:
+        self._factor = _single(float(value.item() if isinstance(value, Tensor) else value))
+
+    def _need_scale(self, function: str) -> None:
+        if self._place is None:
+            raise AssertionError(
+                f"Attempted {function} but _scale is None.  This may indicate your script did not use scaler.scale(loss or "
+                "outputs) earlier in the iteration."
+            )
 
     def scale(self, outputs: Any) -> Any:
         """Return a loss, or nested lists and tuples of them, multiplied by the factor."""
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
-            return outputs * torch.tensor(self._scale, dtype=torch.float32, device=outputs.device)
+            if self._place is None:
+                self._place, self._factor = outputs.device, _single(self._factor)
+            return outputs * torch.tensor(self._factor, dtype=torch.float32, device=outputs.device)
         if isinstance(outputs, list | tuple):
             return type(outputs)(self.scale(each) for each in outputs)
-        raise ValueError(f"outputs must be a Tensor or an iterable of Tensors, not {type(outputs).__name__}")
+        if isinstance(outputs, Iterable):
+            return map(self.scale, outputs)
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
-    def _unscale(self, optimizer: Optimizer) -> list[Tensor]:
-        """Divide the gradients by the factor in place; return whether any is not finite, for each device."""
+    def _unscale(self, optimizer: Optimizer) -> dict[Any, Tensor]:
+        """Divide the gradients by the factor in place; return by device whether any is not finite, as 1 or 0."""
         finite: dict[Any, list[Tensor]] = {}
-        inverse = 1.0 / self._scale
+        inverse = 1.0 / self._factor
         with torch.no_grad():
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
@@ -74,9 +129,10 @@ class GradScaler:
                         continue
                     if grad.dtype is torch.float16:
                         raise ValueError("Attempting to unscale FP16 gradients.")
+                    grad = grad._values() if grad.is_sparse else grad
                     finite.setdefault(grad.device, []).append(grad.isfinite().all())
                     grad.mul_(inverse)
-        return [torch.stack(each).all().logical_not() for each in finite.values()]
+        return {device: torch.stack(each).all().logical_not().float() for device, each in finite.items()}
 
     def unscale_(self, optimizer: Optimizer) -> None:
         """Divide an optimiser's gradients by the factor, for clipping between ``backward`` and ``step``.
@@ -86,11 +142,14 @@ class GradScaler:
         """
         if not self._enabled:
             return
-        if id(optimizer) in self._stepped:
-            raise RuntimeError("unscale_() is being called after step().")
-        if id(optimizer) in self._found:
+        self._need_scale("unscale_")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.UNSCALED:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
-        self._found[id(optimizer)] = self._unscale(optimizer)
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        state["found_inf_per_device"] = self._unscale(optimizer)
+        state["stage"] = OptState.UNSCALED
 
     def step(self, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
         """Call ``optimizer.step`` unless a gradient overflowed; asking that waits for the device.
@@ -102,19 +161,24 @@ class GradScaler:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
             raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
-        if id(optimizer) in self._stepped:
+        self._need_scale("step")
+        state = self._per_optimizer_states[id(optimizer)]
+        if state["stage"] is OptState.STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
         if getattr(optimizer, "_step_supports_amp_scaling", False):
-            return self._step_with_scale(optimizer, *args, **kwargs)
-        if id(optimizer) not in self._found:
-            self.unscale_(optimizer)
-        found = self._found[id(optimizer)]
-        if not found:
-            raise AssertionError("No inf checks were recorded for this optimizer.")
-        self._stepped[id(optimizer)] = overflowed = any(bool(each.item()) for each in found)
-        return None if overflowed else optimizer.step(*args, **kwargs)
+            result = self._step_with_scale(optimizer, state, *args, **kwargs)
+        else:
+            if state["stage"] is OptState.READY:
+                self.unscale_(optimizer)
+            found = state["found_inf_per_device"]
+            if not found:
+                raise AssertionError("No inf checks were recorded for this optimizer.")
+            overflowed = any(bool(each.item()) for each in found.values())
+            result = None if overflowed else optimizer.step(*args, **kwargs)
+        state["stage"] = OptState.STEPPED
+        return result
 
-    def _step_with_scale(self, optimizer: Optimizer, *args: object, **kwargs: object) -> object:
+    def _step_with_scale(self, optimizer: Optimizer, state: dict[str, Any], *args: object, **kwargs: object) -> object:
         """Call the step of an optimiser that divides by the factor itself, and skips itself where a gradient is not finite."""
         told: Any = optimizer
         if "grad_scaler" in inspect.signature(optimizer.step).parameters:
@@ -124,24 +188,24 @@ class GradScaler:
                 "them directly.",
                 FutureWarning,
             )
-            result = told.step(*args, grad_scaler=self, **kwargs)
-            self._stepped[id(optimizer)] = False
-            return result
-        unscaled = id(optimizer) in self._found
+            return told.step(*args, grad_scaler=self, **kwargs)
+        unscaled = state["stage"] is OptState.UNSCALED
         if not unscaled:
             gradients = [
                 each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None
             ]
-            self._found[id(optimizer)] = [each.isfinite().all().logical_not() for each in gradients]
-        found = self._found[id(optimizer)]
-        told.grad_scale = None if unscaled else torch.tensor(self._scale, dtype=torch.float32)
-        told.found_inf = torch.stack([each.float().cpu() for each in found]).amax() if found else torch.zeros(())
+            by_device = {each.device: [one for one in gradients if one.device == each.device] for each in gradients}
+            state["found_inf_per_device"] = {
+                device: torch.stack([one.isfinite().all() for one in each]).all().logical_not().float()
+                for device, each in by_device.items()
+            }
+        found = [each.cpu() for each in state["found_inf_per_device"].values()]
+        told.grad_scale = None if unscaled else self._scale
+        told.found_inf = torch.stack(found).amax() if found else torch.zeros(())
         try:
-            result = told.step(*args, **kwargs)
+            return told.step(*args, **kwargs)
         finally:
             del told.grad_scale, told.found_inf
-        self._stepped[id(optimizer)] = False
-        return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
         """Change the factor by what this iteration's steps found, or set it.
@@ -151,29 +215,36 @@ class GradScaler:
         """
         if not self._enabled:
             return
+        self._need_scale("update")
+        if isinstance(new_scale, Tensor) and (new_scale.numel() != 1 or new_scale.requires_grad):
+            raise AssertionError(
+                "new_scale should be a float or a 1-element torch.cuda.FloatTensor or torch.FloatTensor with requires_grad=False."
+            )
         if new_scale is not None:
-            self._scale = float(new_scale.item() if isinstance(new_scale, Tensor) else new_scale)
+            self._set_factor(new_scale)
         else:
-            if not self._found:
+            states = self._per_optimizer_states.values()
+            found = [each for state in states for each in state["found_inf_per_device"].values()]
+            if not found:
                 raise AssertionError("No inf checks were recorded prior to update.")
-            if any(bool(each.item()) for found in self._found.values() for each in found):
-                self._scale *= self._backoff_factor
-                self._growth_tracker = 0
+            if any(bool(each.item()) for each in found):
+                self._factor = _single(self._factor * self._backoff_factor)
+                self._good_steps = 0
             else:
-                self._growth_tracker += 1
-                if self._growth_tracker == self._growth_interval:
-                    self._scale *= self._growth_factor
-                    self._growth_tracker = 0
-        self._found.clear()
-        self._stepped.clear()
+                self._good_steps += 1
+                if self._good_steps == self._growth_interval:
+                    grown = _single(self._factor * self._growth_factor)
+                    self._factor = self._factor if grown == float("inf") else grown
+                    self._good_steps = 0
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def get_scale(self) -> float:
         """Return the factor; 1 if disabled."""
-        return self._scale if self._enabled else 1.0
+        return self._factor if self._enabled else 1.0
 
     def _get_growth_tracker(self) -> int:
         # Programs that log how training goes ask for it.
-        return self._growth_tracker if self._enabled else 0
+        return self._good_steps if self._enabled else 0
 
     def get_growth_factor(self) -> float:
         """Return what the factor grows by."""
@@ -212,7 +283,7 @@ class GradScaler:
             "growth_factor": self._growth_factor,
             "backoff_factor": self._backoff_factor,
             "growth_interval": self._growth_interval,
-            "_growth_tracker": self._growth_tracker,
+            "_growth_tracker": self._good_steps,
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -227,8 +298,20 @@ class GradScaler:
             raise RuntimeError(
                 "The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler."
             )
-        self._scale = float(state_dict["scale"])
+        self._init_scale = self._factor = float(state_dict["scale"])
         self._growth_factor = state_dict["growth_factor"]
         self._backoff_factor = state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
-        self._growth_tracker = state_dict["_growth_tracker"]
+        self._init_growth_tracker = self._good_steps = state_dict["_growth_tracker"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        if self._enabled and self._per_optimizer_states:
+            raise AssertionError(
+                "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update()."
+            )
+        return {
+            **self.__dict__,
+            "_init_scale": self.get_scale(),
+            "_init_growth_tracker": self._good_steps,
+            "_place": None,
+        }

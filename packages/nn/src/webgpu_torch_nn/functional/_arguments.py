@@ -105,24 +105,6 @@ def require_kind(input: Tensor, accepted: bool, kernel: str) -> None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype_title(input.dtype)}'")
 
 
-def alert_not_deterministic(caller: str) -> None:
-    """Refuse what :func:`torch.use_deterministic_algorithms` forbids PyTorch, or warn where it is to warn only.
-
-    Raises:
-        RuntimeError: algorithms have to be deterministic.
-    """
-    if not torch.are_deterministic_algorithms_enabled():
-        return
-    advice = f"{caller} does not have a deterministic implementation, but you set 'torch.use_deterministic_algorithms(True{{}})'. "
-    if not torch.is_deterministic_algorithms_warn_only_enabled():
-        raise RuntimeError(
-            advice.format("")
-            + "You can turn off determinism just for this operation, or you can use the 'warn_only=True' "
-            "option, if that's acceptable for your application."
-        )
-    warn(advice.format(", warn_only=True"))
-
-
 def before(input: Tensor, inplace: bool) -> Tensor:
     """Return what a result is computed from: where it is to be stored in the input, the input as it is now.
 

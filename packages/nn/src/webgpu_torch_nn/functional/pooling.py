@@ -9,6 +9,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
 from webgpu_torch_core.dispatch.titles import titled
+from webgpu_torch_core.notices import alert_not_deterministic
 from webgpu_torch_core.operations.common import dtype_title, in_order, ordered_as, with_ordered_gradient
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.operations.spatial.sliding_windows import (
@@ -21,7 +22,7 @@ from webgpu_torch_core.operations.spatial.sliding_windows import (
 )
 from webgpu_torch_core.operations.value_checks import refuse_any
 
-from ._arguments import Sizes, alert_not_deterministic, batched, per_rank, require_kind, spread, wide
+from ._arguments import Sizes, batched, per_rank, require_kind, spread, wide
 from .activation import relu
 
 

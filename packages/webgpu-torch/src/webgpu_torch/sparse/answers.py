@@ -78,7 +78,7 @@ def copy_(self: AnySparse, other: Tensor, non_blocking: bool = False) -> AnySpar
     """Become a copy of another sparse tensor, in the type that this one has.
 
     Raises:
-        RuntimeError: the other one is dense, or of a type of a higher kind.
+        RuntimeError: the other one is dense, or compressed with another number of values.
     """
     if not isinstance(other, AnySparse) or not isinstance(self, AnySparse):
         one, two = (
@@ -87,9 +87,9 @@ def copy_(self: AnySparse, other: Tensor, non_blocking: bool = False) -> AnySpar
         raise RuntimeError(
             f"copy_() between dense and sparse Tensors is not implemented! Found self type = {one} and src type = {two}"
         )
-    if other.dtype.category > self.dtype.category:
+    if isinstance(self, CompressedTensor) and isinstance(other, CompressedTensor) and self._nnz() != other._nnz():
         raise RuntimeError(
-            f"dtype of values ({other.dtype.title}) must match dtype of sparse tensor ({self.dtype.title})"
+            "torch.copy_: only sparse compressed tensors with the same number of specified elements are supported."
         )
     return self._become(other.clone().to(self.dtype))
 

@@ -221,9 +221,7 @@ class AnySparse(HoldingTensor):
             if own is not None:
                 return own(*args, **kwargs)
             if name.endswith("_") and type(args[0])._method(name[:-1]) is not None:
-                return args[0]._become(
-                    _in_type_of(args[0], name[:-1], getattr(args[0], name[:-1])(*args[1:], **kwargs))
-                )
+                return args[0]._become(in_type_of(args[0], name[:-1], getattr(args[0], name[:-1])(*args[1:], **kwargs)))
         from . import answers
 
         if name in answers.LIKE:
@@ -287,7 +285,7 @@ def added(zeros: Tensor, places: Tensor, values: Tensor) -> Tensor:
     return zeros.index_add(0, places, values)
 
 
-def _in_type_of(target: AnySparse, name: str, made: AnySparse) -> AnySparse:
+def in_type_of(target: AnySparse, name: str, made: AnySparse) -> AnySparse:
     """Return the result of an operation in place in the type of what it is written into.
 
     Raises:
@@ -357,9 +355,10 @@ def _add_into(dense: Tensor, sparse: Answer, *, alpha: complex = 1) -> Tensor:
 
 
 _WITH_DENSE: dict[str, Callable[..., Answer]] = {
-    "add": lambda dense, sparse, *, alpha=1: dense + sparse.to_dense() * alpha,
+    "add": lambda dense, sparse, *, alpha=1: dense.add(sparse.to_dense(), alpha=alpha),
     "add_": _add_into,
-    "sub": lambda dense, sparse, *, alpha=1: dense - sparse.to_dense() * alpha,
+    "sub": lambda dense, sparse, *, alpha=1: dense.sub(sparse.to_dense(), alpha=alpha),
+    "sub_": lambda dense, sparse, *, alpha=1: dense.sub_(sparse.to_dense(), alpha=alpha),
     "mul": lambda dense, sparse: sparse.mul(dense),
     "matmul": _dense_times,
     "addmm": _addmm,

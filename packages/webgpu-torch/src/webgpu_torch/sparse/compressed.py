@@ -267,7 +267,7 @@ class CompressedTensor(AnySparse):
             RuntimeError: the other one is sparse in another layout, or of other sizes.
         """
         if not isinstance(other, AnySparse):
-            return self.to_dense() + other * alpha
+            return self.to_dense().add(other, alpha=alpha)
         if not isinstance(other, CompressedTensor) or other._kind != self._kind or other._block != self._block:
             raise RuntimeError(
                 f"sparse tensors of layouts {self._kind} and {other.layout} cannot be added: convert one first"
@@ -277,7 +277,8 @@ class CompressedTensor(AnySparse):
                 f"sparse tensors of sizes {tuple(self._sizes)} and {tuple(other._sizes)} cannot be added"
             )
         keys, places = torch.cat([self._keys(), other._keys()]).unique(return_inverse=True)
-        values = torch.cat([self._flat(), other._flat() if alpha == 1 else other._flat() * alpha])
+        scaled = other._flat() if alpha == 1 else other._flat().to(torch.promote_types(self.dtype, other.dtype)) * alpha
+        values = torch.cat([self._flat(), scaled])
         return self._of_keys(keys, added(values.new_zeros((len(keys), *values.shape[1:])), places, values))
 
     def _picked(self, dense: Tensor) -> Tensor:

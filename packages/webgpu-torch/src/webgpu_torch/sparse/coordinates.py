@@ -12,7 +12,7 @@ from webgpu_torch_core import layout as Layout
 from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.tensors.type_aliases import Number
 
-from .base import CALLED, Answer, AnySparse, added, text_of
+from .base import CALLED, Answer, AnySparse, added, in_type_of, text_of
 from .layouts import sparse_coo
 from .making import rebuild
 
@@ -221,7 +221,9 @@ class SparseTensor(AnySparse):
             )
         import webgpu_torch as torch
 
-        scaled = other._held if alpha == 1 else other._held * alpha
+        # As in PyTorch the sum's type is multiplied, which may have a sign, but where there is nothing to add to, the other's.
+        kind = torch.promote_types(self.dtype, other.dtype) if self._nnz() else other.dtype
+        scaled = other._held if alpha == 1 else other._held.to(kind) * alpha
         positions = torch.cat([self._positions, other._positions], 1)
         both = SparseTensor.make(positions, torch.cat([self._held, scaled]), self._sizes, False)
         return both.coalesce() if self._unique and other._unique else both
@@ -232,26 +234,41 @@ class SparseTensor(AnySparse):
             return self._with(self._held * other)
         mine = self.coalesce()
         dense: Tensor = other.to_dense()
+        if isinstance(other, SparseTensor) and self._sizes == other._sizes and self.sparse_dim() == other.sparse_dim():
+            # Places that only one of them has are none of the product.
+            both = torch.zeros(self._sizes[: self.sparse_dim()], dtype=torch.bool, device=self.device)
+            both[tuple(other._positions)] = True
+            kept = both[tuple(mine._positions)].nonzero().flatten()
+            mine = SparseTensor.make(mine._positions[:, kept], mine._held[kept], self._sizes, True)
         return mine._with(mine._held * mine._picked(dense))
 
-    def div(self, other: Tensor | Number, *, rounding_mode: str | None = None) -> SparseTensor:
-        """Return the quotient by a number."""
-        if isinstance(other, Tensor) and other.dim():
-            raise NotImplementedError("a sparse tensor is divided by a number: call to_dense() to divide by a tensor")
-        mine = self.coalesce()
-        return mine._with(mine._held.div(other, rounding_mode=rounding_mode))
+    def mul_(self, other: Tensor | Number) -> AnySparse:
+        """Become the product with another tensor or a number, in the type that this one has.
 
-    def floor_divide(self, other: Tensor | Number) -> SparseTensor:
-        """Return the quotient by a number, rounded down.
+        Raises:
+            RuntimeError: the type is of a lower kind than the product's, which has values.
+        """
+        product = self.mul(other)
+        if isinstance(other, SparseTensor) and not (self._nnz() and other._nnz()):
+            return self._become(product._with(product._held.to(self.dtype)))
+        return self._become(in_type_of(self, "mul", product))
+
+    def div(self, other: Tensor | Number, *, rounding_mode: str | None = None) -> SparseTensor:
+        """Return the quotient by a number.
 
         Raises:
             RuntimeError: a divisor with dimensions.
         """
         if isinstance(other, Tensor) and other.dim():
+            floor = " floor" if rounding_mode == "floor" else ""
             raise RuntimeError(
-                "Sparse floor division requires a scalar or zero-dim dense tensor divisor "
-                f"(got shape {list(other.shape)} for divisor)"
+                f"Sparse{floor} division requires a scalar or zero-dim dense tensor divisor (got shape {list(other.shape)} for divisor)"
             )
+        mine = self.coalesce()
+        return mine._with(mine._held.div(other, rounding_mode=rounding_mode))
+
+    def floor_divide(self, other: Tensor | Number) -> SparseTensor:
+        """Return the quotient by a number, rounded down."""
         return self.div(other, rounding_mode="floor")
 
     def pow(self, exponent: Number) -> SparseTensor:

@@ -94,7 +94,7 @@ def addr(
         return into(product if not beta else product | input, out, read=read)
     if beta == 0:
         return into(attach_zeros(product, "AddrBackward0", (input,)), out, read=read)
-    return into(product + (input if beta == 1 else input * beta), out, read=read)
+    return into((input if beta == 1 else input * beta) + product, out, read=read)
 
 
 @operation("contraction", title="VdotBackward0")

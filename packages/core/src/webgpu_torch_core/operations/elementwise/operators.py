@@ -31,8 +31,11 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
             if not isinstance(self, Tensor) and name != "truediv":
                 # PyTorch defines these in C.
                 if name in ("add", "mul", "and", "or", "xor"):
-                    raise TypeError(f"descriptor '__r{name}__' requires a Tensor, not a {type(self).__name__}")
-                return NotImplemented
+                    raise TypeError(
+                        f"descriptor '__r{name}__' for 'torch._C.TensorBase' objects doesn't apply to a '{type(self).__name__}' object"
+                    )
+                # The others only hand their arguments on, the other way round.
+                return NotImplemented if name in ("sub", "matmul") else reflected(self, other)
             if not isinstance(other, int | float | complex | Tensor):
                 if is_numpy_number(other):
                     return reflected(self, python_number(other))

@@ -150,7 +150,8 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
-    base = input if input.dtype.category >= 2 else input.to(default_float[0])
+    # As in PyTorch, whose terms lie side by side until they are summed, the rows of the result do.
+    base = (input if input.dtype.category >= 2 else input.to(default_float[0])).contiguous()
     total = e.lgamma(base)
     for index in range(1, p):
         total = total + e.lgamma(base - index / 2)

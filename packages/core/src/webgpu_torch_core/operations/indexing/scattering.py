@@ -7,6 +7,7 @@ from typing import Any
 
 from ...dispatch.registry import operation
 from ...ir.layouts import is_dense, layout, wrap_dimension
+from ...notices import alert_not_deterministic
 from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor, storage_size
@@ -152,6 +153,8 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         )
     if input.numel() == 0 and index.numel():
         raise IndexError("put_(): Tried to put elements into an empty tensor")
+    if not accumulate:
+        alert_not_deterministic("put_")
     return input.reshape(-1).index_put((index.reshape(-1),), source.reshape(-1), accumulate).reshape(input.shape)
 
 

@@ -38,6 +38,7 @@ def matrix_norm(
     """
     if A.ndim < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
+    dim = (dim,) if isinstance(dim, int) else dim
     if len(dim) != 2:
         raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {' '.join(map(str, dim))}")
     dims = [wrap_dimension(each, A.ndim) for each in dim]
@@ -61,12 +62,17 @@ def _matrix_norm(matrix: Tensor, ord: Any) -> Tensor:
     if isinstance(ord, str):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     if abs(ord) == 2:
-        values = svdvals(matrix)
-        return values.amax(-1) if ord > 0 else values.amin(-1)
+        return _extreme(svdvals(matrix), ord)
     if abs(ord) not in (1, math.inf):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
-    sums = matrix.abs().sum(-2 if abs(ord) == 1 else -1)
-    return sums.amax(-1) if ord > 0 else sums.amin(-1)
+    return _extreme(matrix.abs().sum(-2 if abs(ord) == 1 else -1), ord)
+
+
+def _extreme(values: Tensor, ord: float) -> Tensor:
+    """Return the largest of values that are not negative, 0 of none, or the smallest for a negative order."""
+    if ord < 0:
+        return values.amin(-1)
+    return values.amax(-1) if values.shape[-1] else values.sum(-1)
 
 
 @operation("composite", namespace="linalg", method=False)
@@ -108,19 +114,25 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     """Condition numbers: the ratio of the extreme singular values, or a norm times the inverse's.
 
     Raises:
-        RuntimeError: a matrix that is not square where an inverse is needed.
+        RuntimeError: a matrix that is not square where an inverse is needed, or another norm.
     """
+    title = f"linalg.cond(ord={p if isinstance(p, str) or p is None else format(p, 'g')})"
+    if A.ndim < 2:
+        which = f"{title}: The input tensor A" if isinstance(p, str) else "linalg.cond: The input tensor"
+        raise RuntimeError(f"{which} must have at least 2 dimensions.")
     require_matrix("linalg.cond", A)
+    if isinstance(p, str):
+        require_square(title, A)
+    if p not in (None, "fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):
+        raise RuntimeError(f"linalg.cond got an invalid norm type: {p}")
+    if A.numel() == 0:
+        return into(A.new_zeros(A.shape[:-2], dtype=A.dtype.to_real()), out)
     if p in (None, 2, -2):
-        if A.shape[-1] == 0 or A.shape[-2] == 0:
-            return into(A.new_zeros(A.shape[:-2], dtype=A.dtype.to_real()), out)
         values = svdvals(A)
         largest, smallest = values[..., 0], values[..., -1]
         return into(smallest / largest if p == -2 else largest / smallest, out)
-    require_square("linalg.cond", A)
-    if A.numel() == 0:
-        return into(A.new_zeros(A.shape[:-2], dtype=A.dtype.to_real()), out)
+    require_square(title, A)
     inverse, info = inv_ex(A)
-    singular = info > 0
-    result = matrix_norm(A, p) * matrix_norm(inverse, p)
-    return into(result.masked_fill(singular, math.inf), out)
+    # As in PyTorch: the inverse of a singular matrix is infinite, also beside a norm of zero.
+    inverse = inverse.masked_fill((info > 0)[..., None, None], math.inf)
+    return into(matrix_norm(A, p) * matrix_norm(inverse, p), out)

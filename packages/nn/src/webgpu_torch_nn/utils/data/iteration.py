@@ -8,6 +8,7 @@ import select
 import signal
 import sys
 import time
+import weakref
 from collections.abc import Iterator
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
@@ -116,6 +117,17 @@ class _Worker:
             self.process.join(PATIENCE)
 
 
+def _end(workers: list[_Worker]) -> None:
+    """Take workers out of a list and end them."""
+    ending = [*workers]
+    workers.clear()
+    for worker in ending:
+        worker.stop()
+    deadline = time.monotonic() + PATIENCE
+    for worker in ending:
+        worker.join(deadline)
+
+
 class MultiProcessIterator(_BaseDataLoaderIter):
     """Hands indices to workers in turn, some batches ahead, and gives their batches in the order of the indices."""
 
@@ -128,6 +140,8 @@ class MultiProcessIterator(_BaseDataLoaderIter):
         self._persistent = loader.persistent_workers
         self._limit = (loader.prefetch_factor or 0) * loader.num_workers
         self._workers: list[_Worker] = []
+        # No method of this object's: when a cycle is collected the pipes may have gone before it, and their numbers be others' by then.
+        weakref.finalize(self, _end, self._workers).atexit = False
         context = loader.multiprocessing_context or multiprocessing.get_context()
         try:
             for number in range(loader.num_workers):
@@ -250,13 +264,4 @@ class MultiProcessIterator(_BaseDataLoaderIter):
         return error
 
     def _shut_down(self) -> None:
-        workers, self._workers = self._workers, []
-        for worker in workers:
-            worker.stop()
-        deadline = time.monotonic() + PATIENCE
-        for worker in workers:
-            worker.join(deadline)
-
-    def __del__(self) -> None:
-        if not sys.is_finalizing():
-            self._shut_down()
+        _end(self._workers)
