@@ -56,7 +56,7 @@ def _unary(name: str) -> Callable[[Tensors], Tensors]:
 
     def apply(self: Tensors) -> Tensors:
         made = [method(each) for each in _checked(self)]
-        return self if name.endswith("_") else made
+        return self if name.endswith("_") else tuple(made)
 
     return apply
 
@@ -66,7 +66,7 @@ def _binary(name: str) -> Callable[[Tensors, Operand], Tensors]:
 
     def apply(self: Tensors, other: Operand) -> Tensors:
         made = [method(each, value) for each, value in zip(_checked(self), _each(self, other), strict=True)]
-        return self if name.endswith("_") else made
+        return self if name.endswith("_") else tuple(made)
 
     return apply
 
@@ -78,7 +78,7 @@ def _scaled(name: str) -> Callable[..., Tensors]:
         made = [
             method(each, value, alpha=alpha) for each, value in zip(_checked(self), _each(self, other), strict=True)
         ]
-        return self if name.endswith("_") else made
+        return self if name.endswith("_") else tuple(made)
 
     return apply
 
@@ -118,7 +118,7 @@ def _ternary(name: str) -> Callable[..., Tensors]:
                 _checked(self), _each(self, tensor1), _each(self, tensor2), values, strict=True
             )
         ]
-        return self if name.endswith("_") else made
+        return self if name.endswith("_") else tuple(made)
 
     return apply
 
@@ -129,42 +129,42 @@ def _lerp(name: str) -> Callable[[Tensors, Tensors, Operand], Tensors]:
     def apply(self: Tensors, tensors1: Tensors, weight: Operand) -> Tensors:
         ends, weights = _each(self, tensors1), _each(self, weight)
         made = [method(each, end, part) for each, end, part in zip(_checked(self), ends, weights, strict=True)]
-        return self if name.endswith("_") else made
+        return self if name.endswith("_") else tuple(made)
 
     return apply
 
 
-def _foreach_pow(self: Tensors | complex, exponent: Operand) -> list[Tensor]:
+def _foreach_pow(self: Tensors | complex, exponent: Operand) -> tuple[Tensor, ...]:
     """Return powers: of every tensor, or of one number by every tensor."""
     if isinstance(self, (list, tuple)):
-        return [torch.pow(each, power) for each, power in zip(_checked(self), _each(self, exponent), strict=True)]  # type: ignore[arg-type]
-    return [torch.pow(self, power) for power in _checked(exponent)]  # type: ignore[arg-type]
+        return tuple(torch.pow(each, power) for each, power in zip(_checked(self), _each(self, exponent), strict=True))  # type: ignore[arg-type]
+    return tuple(torch.pow(self, power) for power in _checked(exponent))  # type: ignore[arg-type]
 
 
-def _foreach_norm(self: Tensors, ord: float = 2, dtype: torch.dtype | None = None) -> list[Tensor]:
+def _foreach_norm(self: Tensors, ord: float = 2, dtype: torch.dtype | None = None) -> tuple[Tensor, ...]:
     """Return the norm of each tensor, a scalar."""
-    return [torch.linalg.vector_norm(each, ord, dtype=dtype) for each in _checked(self)]
+    return tuple(torch.linalg.vector_norm(each, ord, dtype=dtype) for each in _checked(self))
 
 
-def _foreach_powsum(self: Tensors, ord: float = 2, dtype: torch.dtype | None = None) -> list[Tensor]:
+def _foreach_powsum(self: Tensors, ord: float = 2, dtype: torch.dtype | None = None) -> tuple[Tensor, ...]:
     """Return for each tensor the sum of its elements' absolute values to a power, a scalar."""
-    return [each.abs().to(dtype or each.dtype).pow(ord).sum() for each in _checked(self)]
+    return tuple(each.abs().to(dtype or each.dtype).pow(ord).sum() for each in _checked(self))
 
 
-def _foreach_max(self: Tensors) -> list[Tensor]:
+def _foreach_max(self: Tensors) -> tuple[Tensor, ...]:
     """Return the largest element of each tensor, a scalar."""
-    return [each.max() for each in _checked(self)]
+    return tuple(each.max() for each in _checked(self))
 
 
-def _foreach_clone(self: Tensors, *, memory_format: torch.memory_format | None = None) -> list[Tensor]:
+def _foreach_clone(self: Tensors, *, memory_format: torch.memory_format | None = None) -> tuple[Tensor, ...]:
     """Return a copy of each tensor."""
     options = {} if memory_format is None else {"memory_format": memory_format}
-    return [each.clone(**options) for each in _checked(self)]
+    return tuple(each.clone(**options) for each in _checked(self))
 
 
-def _foreach_mm(self: Tensors, mat2: Tensors) -> list[Tensor]:
+def _foreach_mm(self: Tensors, mat2: Tensors) -> tuple[Tensor, ...]:
     """Return the product of each pair of matrices."""
-    return [torch.mm(each, other) for each, other in zip(_checked(self), _each(self, mat2), strict=True)]  # type: ignore[arg-type]
+    return tuple(torch.mm(each, other) for each, other in zip(_checked(self), _each(self, mat2), strict=True))  # type: ignore[arg-type]
 
 
 def _foreach_copy_(self: Tensors, src: Tensors, non_blocking: bool = False) -> Tensors:

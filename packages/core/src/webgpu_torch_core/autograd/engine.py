@@ -73,7 +73,7 @@ class Pass:
         self.held.add(storage)
         return True
 
-    def _waits(self, storage: Any) -> bool:
+    def _waits(self, storage: object) -> bool:
         """Return whether a storage has arrived at a node that has not run yet."""
         found = (each for inbox in self.arriving.values() for each in inbox if each is not None)
         return any(each.__class__ is Pieces or each._storage is storage for each in found)

@@ -292,6 +292,17 @@ def wrap_dimension(dim: int, ndim: int) -> int:
     return dim + limit if dim < 0 else dim
 
 
+def existing_dimension(dim: int, ndim: int) -> int:
+    """Return a dimension as a non-negative index, where a 0-d tensor has none.
+
+    Raises:
+        IndexError: outside of ``[-ndim, ndim - 1]``.
+    """
+    if not ndim:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    return wrap_dimension(dim, ndim)
+
+
 def storage_extent(view: Layout) -> int:
     """Return one past the last storage element a view touches; 0 for an empty view."""
     if view.numel == 0:

@@ -177,6 +177,32 @@ def type_title(tensor: Tensor) -> str:
     return dtype_title(tensor.dtype)
 
 
+#: types whose tensors had a class of their own in PyTorch's early days
+_CLASSES = ("Byte", "Char", "Short", "Int", "Long", "Half", "Float", "Double")
+
+
+def kind_title(tensor: Tensor) -> str:
+    """Return what PyTorch's errors call the kind of a tensor: ``torch.FloatTensor``, ``CPUBoolType``."""
+    title, device = type_title(tensor), tensor.device.type
+    if title not in _CLASSES:
+        return f"{device.upper()}{title}Type"
+    return f"torch.{'' if device == 'cpu' else device + '.'}{title}Tensor"
+
+
+def refuse_fewer_sizes(tensor: Tensor, sizes: Sequence[int]) -> None:
+    """Refuse to expand a tensor to fewer dimensions than it has.
+
+    Raises:
+        RuntimeError: they are fewer.
+    """
+    if len(sizes) < tensor.ndim:
+        shown = f"{kind_title(tensor)}{{{list(tensor.shape)}}}, size={list(sizes)}"
+        raise RuntimeError(
+            f"expand({shown}): the number of sizes provided ({len(sizes)}) must be greater or equal to the number of dimensions in the "
+            f"tensor ({tensor.ndim})"
+        )
+
+
 def refuse_types(kernel: str, input: Tensor, *categories: int) -> None:
     """Refuse element types of some categories (0 bool, 1 integral, 3 complex) in the words of a kernel of PyTorch's.
 

@@ -62,6 +62,9 @@ class Registry(dict[str, Any]):
 class Hooks(OrderedDict[int, Any]):
     """Hooks by number: an ordered dictionary whose writes are noticed."""
 
+    def __repr__(self) -> str:
+        return repr(OrderedDict(self))
+
     def __reduce_ex__(self, protocol: Any) -> Any:
         return OrderedDict, (list(self.items()),)
 

@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import ALL_DTYPES, dtype
-from ..ir.layouts import Layout, contiguous_layout, wrap_dimension
+from ..ir.layouts import Layout, contiguous_layout, existing_dimension
 from ..record.changes import Hooks, changed_tensor
 from ..record.devices import MetaEngine, canonical_device, device, engine_for
 from ..record.engine import Engine
@@ -131,13 +131,13 @@ class Tensor(TensorKinds, TensorMethods):
         """Return the sizes, or one of them."""
         if dim is None:
             return tuple.__new__(Size, self._layout.shape)
-        return self._layout.shape[wrap_dimension(dim, self._layout.ndim)]
+        return self._layout.shape[existing_dimension(dim, self._layout.ndim)]
 
     def stride(self, dim: int | None = None) -> Any:
         """Return the strides in elements, or one of them."""
         if dim is None:
             return self._layout.strides
-        return self._layout.strides[wrap_dimension(dim, self._layout.ndim)]
+        return self._layout.strides[existing_dimension(dim, self._layout.ndim)]
 
     def storage_offset(self) -> int:
         """Return where the view starts in its storage, in elements."""

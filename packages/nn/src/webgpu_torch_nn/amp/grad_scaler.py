@@ -7,7 +7,7 @@ import inspect
 import struct
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypedDict
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -24,7 +24,14 @@ class OptState(enum.Enum):
     STEPPED = 2
 
 
-def _refresh_per_optimizer_state() -> dict[str, Any]:
+class _State(TypedDict):
+    """What a scaler keeps of an optimiser."""
+
+    stage: OptState
+    found_inf_per_device: dict[torch.device, Tensor]
+
+
+def _refresh_per_optimizer_state() -> _State:
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
@@ -117,9 +124,9 @@ class GradScaler:
             return map(self.scale, outputs)
         raise ValueError("outputs must be a Tensor or an iterable of Tensors")
 
-    def _unscale(self, optimizer: Optimizer) -> dict[Any, Tensor]:
+    def _unscale(self, optimizer: Optimizer) -> dict[torch.device, Tensor]:
         """Divide the gradients by the factor in place; return by device whether any is not finite, as 1 or 0."""
-        finite: dict[Any, list[Tensor]] = {}
+        finite: dict[torch.device, list[Tensor]] = {}
         inverse = 1.0 / self._factor
         with torch.no_grad():
             for group in optimizer.param_groups:
@@ -178,7 +185,7 @@ class GradScaler:
         state["stage"] = OptState.STEPPED
         return result
 
-    def _step_with_scale(self, optimizer: Optimizer, state: dict[str, Any], *args: object, **kwargs: object) -> object:
+    def _step_with_scale(self, optimizer: Optimizer, state: _State, *args: object, **kwargs: object) -> object:
         """Call the step of an optimiser that divides by the factor itself, and skips itself where a gradient is not finite."""
         told: Any = optimizer
         if "grad_scaler" in inspect.signature(optimizer.step).parameters:
@@ -304,7 +311,7 @@ class GradScaler:
         self._growth_interval = state_dict["growth_interval"]
         self._init_growth_tracker = self._good_steps = state_dict["_growth_tracker"]
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         if self._enabled and self._per_optimizer_states:
             raise AssertionError(
                 "A GradScaler instance may only be pickled at the beginning of an iteration, or at the end after scaler.update()."

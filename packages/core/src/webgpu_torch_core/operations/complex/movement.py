@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...ir.dtypes import dtype as ElementType
 from ...ir.host_bytes import C_NAMES, check_number, real_number
-from ...ir.layouts import wrap_dimension
+from ...ir.layouts import existing_dimension, wrap_dimension
 from ...record.devices import device as Device
 from ...tensors.tensor import Tensor
 from ..common import as_leaf, dtype_title, no_view, row_major, sizes_from, type_title
@@ -70,9 +70,7 @@ def flip_rule(function: Any, input: Tensor, *dims: Any, **named: Any) -> Tensor:
 def roll_rule(function: Any, input: Tensor, shifts: Any, dims: Any = None) -> Tensor:
     if dims is None or (isinstance(dims, tuple | list) and not dims):
         return roll_rule(function, input.reshape(-1), shifts, 0).reshape(input.shape)
-    chosen = [wrap_dimension(each, input.ndim) for each in ([dims] if isinstance(dims, int) else dims)]
-    if chosen and not input.ndim:
-        raise IndexError(f"Dimension specified as {chosen[0]} but tensor has no dimensions")
+    chosen = [existing_dimension(each, input.ndim) for each in ([dims] if isinstance(dims, int) else dims)]
     if not input.numel():
         return input.clone()
     amounts = [shifts] if isinstance(shifts, int) else list(shifts)

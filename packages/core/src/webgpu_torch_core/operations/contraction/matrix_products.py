@@ -10,7 +10,7 @@ from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int64
 from ...ir.kernels import Contraction, Operand, Output, Store
-from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, number_of_elements, wrap_dimension
+from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, existing_dimension, number_of_elements
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import (
@@ -30,6 +30,7 @@ from ..common import (
 from ..creation.factories import filled
 from ..outputs import finish_out
 from ..reduction.reductions import sum_to_size
+from .product_checks import check_addmm, check_bmm, check_mm, check_mv, shape_error
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -150,15 +151,6 @@ def _right_gradient(a: Tensor, shape: tuple[int, ...], grad: Tensor, title: str,
     return _summed(a.transpose(-1, -2), grad, title, shape)
 
 
-def _shape_error(left: Tensor, right: Tensor) -> RuntimeError:
-    a, b = left._layout.shape, right._layout.shape
-    rows = (number_of_elements(a[:-1]), a[-1])
-    columns = (b[-2], b[-1]) if len(b) > 1 else (*b, 1)
-    return RuntimeError(
-        f"mat1 and mat2 shapes cannot be multiplied ({rows[0]}x{rows[1]} and {columns[0]}x{columns[1]})"
-    )
-
-
 def _of_folded(first: int, second: int) -> str:
     """Return the name of the node of a product of more than matrices, given how many dimensions its factors have."""
     return "SqueezeBackward4" if (first, second) == (1, 2) else "UnsafeViewBackward0"
@@ -223,7 +215,7 @@ def matrix_product(input: Tensor, other: Tensor, wide: bool = False) -> Tensor:
                 f"inconsistent tensor size, expected tensor [{input.shape[0]}] and src [{other.shape[0]}] to have the same "
                 f"number of elements, but got {input.shape[0]} and {other.shape[0]} elements respectively"
             )
-        raise _shape_error(left, right)
+        raise shape_error(input, other)
     if left.dtype is not right.dtype and _in_batches(input, other):
         if not (left.numel() and right.numel()):
             # PyTorch looks at the types of batches only where there is something to multiply.
@@ -276,54 +268,28 @@ def _in_batches(input: Tensor, other: Tensor) -> bool:
 @remembered
 def mm(input: Tensor, mat2: Tensor, out_dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """The product of two matrices; computed in ``out_dtype`` if that is given."""
-    _check_mm(input, mat2)
+    check_mm(input, mat2)
     if out_dtype is not None:
         input, mat2 = input.to(out_dtype), mat2.to(out_dtype)
     return matmul(input, mat2, out=out)
-
-
-def _check_mm(input: Tensor, mat2: Tensor) -> None:
-    if input.ndim != 2 or mat2.ndim != 2:
-        raise RuntimeError(f"{'self' if input.ndim != 2 else 'mat2'} must be a matrix")
 
 
 @operation("contraction")
 @remembered
 def bmm(input: Tensor, mat2: Tensor, out_dtype: dtype | None = None, *, out: Tensor | None = None) -> Tensor:
     """The products of two equally long batches of matrices; computed in ``out_dtype`` if that is given."""
-    _check_bmm(input, mat2)
+    check_bmm(input, mat2)
     if out_dtype is not None:
         input, mat2 = input.to(out_dtype), mat2.to(out_dtype)
     return retitled(matmul(input, mat2, out=out), "BmmBackward0")
 
 
-def _check_bmm(input: Tensor, mat2: Tensor) -> None:
-    for name, value in (("batch1", input), ("batch2", mat2)):
-        if value.ndim != 3:
-            raise RuntimeError(f"{name} must be a 3D tensor")
-    if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
-        raise RuntimeError(
-            f"Expected size for first two dimensions of batch2 tensor to be: [{input.shape[0]}, {input.shape[2]}] but got: "
-            f"[{mat2.shape[0]}, {mat2.shape[1]}]."
-        )
-
-
 @operation("contraction", title="MvBackward0")
 def mv(input: Tensor, vec: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The product of a matrix and a vector."""
-    if not input.ndim:
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    _check_mv(input, vec)
+    existing_dimension(0, input.ndim)
+    check_mv(input, vec)
     return matmul(input, vec, out=out)
-
-
-def _check_mv(input: Tensor, vec: Tensor) -> None:
-    if input.ndim != 2 or vec.ndim != 1:
-        raise RuntimeError(f"vector + matrix @ vector expected, got {input.ndim}, {vec.ndim}")
-    if input.shape[1] != vec.shape[0]:
-        raise RuntimeError(
-            f"size mismatch, got input ({input.shape[0]}), mat ({input.shape[0]}x{input.shape[1]}), vec ({vec.shape[0]})"
-        )
 
 
 @operation("contraction", title="DotBackward0")
@@ -355,7 +321,7 @@ def addmm(
     Raises:
         RuntimeError: sizes that do not fit, or operands of several types.
     """
-    _check_mm(mat1, mat2)
+    check_addmm(mat1, mat2)
     input.expand((mat1.shape[0], mat2.shape[1]))
     if out_dtype is not None:
         input, mat1, mat2 = input.to(out_dtype), mat1.to(out_dtype), mat2.to(out_dtype)
@@ -377,10 +343,9 @@ def baddbmm(
     Raises:
         RuntimeError: sizes that do not fit, or operands of several types.
     """
-    for number, each in enumerate((batch1, batch2)):
-        # The sum is expanded to sizes of both before the product is looked at.
-        wrap_dimension(1 + number, each.ndim)
-    _check_bmm(batch1, batch2)
+    # The sum is expanded to sizes of both before the product is looked at.
+    input.expand((batch1.size(0), batch1.size(1), batch2.size(2)))
+    check_bmm(batch1, batch2)
     if out_dtype is not None:
         input, batch1, batch2 = input.to(out_dtype), batch1.to(out_dtype), batch2.to(out_dtype)
     elif isinstance(input, Tensor) and not input.dtype is batch1.dtype is batch2.dtype:
@@ -400,12 +365,7 @@ def addmv(
     Raises:
         RuntimeError: sizes that do not fit, or operands of several types.
     """
-    _check_mv(mat, vec)
-    if input.ndim > 1 or (input.ndim and input.shape[0] not in (1, mat.shape[0])):
-        raise RuntimeError(
-            f"size mismatch, got input ({', '.join(map(str, input.shape))}), mat ({mat.shape[0]}x{mat.shape[1]}), vec "
-            f"({vec.shape[0]})"
-        )
+    check_mv(mat, vec, input)
     if not input.dtype is mat.dtype is vec.dtype:
         titles = [dtype_title(each.dtype) for each in (input, mat, vec)]
         raise RuntimeError(
@@ -448,6 +408,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     Raises:
         RuntimeError: operands of several element types, or sizes that do not fit.
     """
+    if input.ndim == 0 or weight.ndim == 0:
+        raise RuntimeError(
+            f"both arguments to linear need to be at least 1D, but they are {input.ndim}D and {weight.ndim}D"
+        )
     if bias is None:
         return matmul(input, weight.t(), out=out)
     if input.ndim == 2 and weight.ndim != 2:

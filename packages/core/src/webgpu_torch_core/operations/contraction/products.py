@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, float32, float64, promote_types
-from ...ir.layouts import broadcast_shapes, wrap_dimension
+from ...ir.layouts import broadcast_shapes, existing_dimension, wrap_dimension
 from ...notices import warn_once
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
@@ -46,6 +46,8 @@ def addbmm(
     Raises:
         RuntimeError: operands that are not three-dimensional or do not fit.
     """
+    # The sum is expanded to sizes of both before the product is looked at.
+    input.expand((batch1.size(1), batch2.size(2)))
     if batch1.ndim != 3 or batch2.ndim != 3:
         raise RuntimeError("batch1 must be a 3D tensor" if batch1.ndim != 3 else "batch2 must be a 3D tensor")
     if batch1.shape[0] != batch2.shape[0]:
@@ -72,8 +74,10 @@ def addr(
     Raises:
         RuntimeError: operands that are not vectors, or factors that the result's type does not hold.
     """
-    if vec1.ndim != 1 or vec2.ndim != 1:
-        raise RuntimeError(f"addr: Expected 1-D argument vec1 and vec2, but got {vec1.ndim}-D and {vec2.ndim}-D")
+    for name, each in (("vec1", vec1), ("vec2", vec2)):
+        if each.ndim != 1:
+            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {each.ndim}-D")
+    input.expand((vec1.shape[0], vec2.shape[0]))
     for name, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, complex) and not any(each.dtype.is_complex for each in (input, vec1, vec2)):
             raise RuntimeError(f"value cannot be converted to type {input.dtype!r} without overflow: {name}={factor}")
@@ -233,7 +237,7 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1, out: Tensor | None = N
     """
     if input.ndim != other.ndim:
         raise RuntimeError("linalg.cross: inputs must have the same number of dimensions.")
-    axis = wrap_dimension(dim, input.ndim)
+    axis = existing_dimension(dim, input.ndim)
     if input.shape[axis] != 3 or other.shape[axis] != 3:
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got {input.shape[axis]} and {other.shape[axis]}"
@@ -341,22 +345,23 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
     chain = list(tensors)
     if len(chain) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(chain)}")
-    for number, each in enumerate(chain):
-        ends = number in (0, len(chain) - 1)
-        if each.ndim != 2 and not (ends and each.ndim == 1):
-            wanted = "1D or 2D" if ends else "2D"
-            raise RuntimeError(f"multi_dot(): tensor {number} must be {wanted} but got {each.ndim}D")
+    for which, each in (("first", chain[0]), ("last", chain[-1])):
+        if each.ndim not in (1, 2):
+            raise RuntimeError(f"multi_dot(): the {which} tensor must be 1D or 2D but got {each.ndim}D")
+    for number, each in enumerate(chain[1:-1], 1):
+        if each.ndim != 2:
+            raise RuntimeError(f"multi_dot(): tensor {number} must be 2D but got {each.ndim}D")
+    for number, (left, right) in enumerate(itertools.pairwise(chain)):
+        if left.shape[-1] != right.shape[0]:
+            raise RuntimeError(
+                f"multi_dot(): tensors {number} and {number + 1} with shapes {list(left.shape)} and {list(right.shape)} cannot be multiplied"
+            )
     shape = [
         *(() if chain[0].ndim == 1 else (chain[0].shape[0],)),
         *(() if chain[-1].ndim == 1 else (chain[-1].shape[1],)),
     ]
     chain[0] = chain[0].unsqueeze(0) if chain[0].ndim == 1 else chain[0]
     chain[-1] = chain[-1].unsqueeze(1) if chain[-1].ndim == 1 else chain[-1]
-    for left, right in itertools.pairwise(chain):
-        if left.shape[1] != right.shape[0]:
-            raise RuntimeError(
-                f"multi_dot(): tensors with shapes {list(left.shape)} and {list(right.shape)} cannot be multiplied"
-            )
     order = _cheapest([each.shape[0] for each in chain] + [chain[-1].shape[1]])
 
     def product(first: int, last: int) -> Tensor:
@@ -394,7 +399,7 @@ def chain_matmul(*matrices: Any, out: Tensor | None = None) -> Tensor:
     chain = matrices[0] if len(matrices) == 1 and isinstance(matrices[0], list | tuple) else matrices
     for each in chain:
         if each.ndim != 2:
-            raise RuntimeError(f"chain_matmul: Tensor dimension is {each.ndim}, expected 2 instead.")
+            raise RuntimeError(f"Tensor dimension is {each.ndim}, expected 2 instead.")
     return chain[0] if len(chain) == 1 else multi_dot(chain, out=out)
 
 

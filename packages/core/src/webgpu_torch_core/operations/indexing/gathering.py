@@ -14,6 +14,7 @@ from ...ir.layouts import (
     broadcast_shapes,
     contiguous_layout,
     contiguous_strides,
+    existing_dimension,
     layout,
     wrap_dimension,
 )
@@ -139,9 +140,7 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None, *, ou
             "torch.take_along_dim(): input and indices should have the same number of dimensions, but got "
             f"{input.ndim} dimensions for input, and {indices.ndim} dimensions for indices"
         )
-    axis = wrap_dimension(dim, input.ndim)
-    if not input.ndim:
-        raise IndexError(f"Dimension specified as {axis} but tensor has no dimensions")
+    axis = existing_dimension(dim, input.ndim)
     shape = broadcast_shapes(
         tuple(1 if each == axis else size for each, size in enumerate(input._layout.shape)),
         tuple(1 if each == axis else size for each, size in enumerate(indices._layout.shape)),

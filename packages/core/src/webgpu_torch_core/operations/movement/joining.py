@@ -13,7 +13,15 @@ from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int32, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, channels_last_strides, contiguous_layout, contiguous_strides, layout, wrap_dimension
+from ...ir.layouts import (
+    Layout,
+    channels_last_strides,
+    contiguous_layout,
+    contiguous_strides,
+    existing_dimension,
+    layout,
+    wrap_dimension,
+)
 from ...record.devices import MetaEngine
 from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format, dense_layout
@@ -290,9 +298,7 @@ def roll(input: Tensor, shifts: int | Sequence[int], dims: Dimensions = None) ->
         return roll(input.reshape(-1), shifts, 0).reshape(input.shape)
     if len(amounts) != len(given):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(amounts)}, dims:{len(given)}")
-    chosen = [wrap_dimension(as_dimension(each, not place), input.ndim) for place, each in enumerate(given)]
-    if chosen and not input.ndim:
-        raise IndexError(f"Dimension specified as {chosen[0]} but tensor has no dimensions")
+    chosen = [existing_dimension(as_dimension(each, not place), input.ndim) for place, each in enumerate(given)]
     if not input.numel():
         return input.clone()
     shape = input._layout.shape

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...ir.layouts import channels_last_strides, contiguous_strides, layout, wrap_dimension
+from ...ir.layouts import channels_last_strides, contiguous_strides, existing_dimension, layout, wrap_dimension
 from ...record.changes import changed_tensor
 from ...record.grad_mode import recording
 from ...tensors.memory_formats import contiguous_format, has_memory_format, memory_format
@@ -67,9 +67,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 @operation("view", title="UnbindBackward0")
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Every position of a dimension, as separate tensors."""
-    index = wrap_dimension(dim, input.ndim)
-    if not input.ndim:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    index = existing_dimension(wrap_dimension(dim, input.ndim), input.ndim)
     return _several([select_dimension(input, index, each) for each in range(input._layout.shape[index])])
 
 

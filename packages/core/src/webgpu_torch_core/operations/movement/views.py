@@ -27,7 +27,7 @@ from ...notices import warn_of_transposition
 from ...record.grad_mode import recording
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor, storage_size
-from ..common import as_dimensions, attach, needs_gradient, one_or_named, sizes_from
+from ..common import as_dimensions, attach, needs_gradient, one_or_named, refuse_fewer_sizes, sizes_from
 
 if TYPE_CHECKING:
     from ...ir.dtypes import dtype as dtype_class
@@ -250,7 +250,9 @@ _transposed("mT", "The last two dimensions exchanged.")
 @operation("view", namespace="method")
 def expand(self: Tensor, *sizes: Any, implicit: bool = False, **named: Any) -> Tensor:
     """Size-1 dimensions repeated without copying."""
-    target = expand_layout(self._layout, sizes_from(one_or_named("expand", sizes, named, "size")))
+    given = sizes_from(one_or_named("expand", sizes, named, "size"))
+    refuse_fewer_sizes(self, given)
+    target = expand_layout(self._layout, given)
     original = self._layout.shape
 
     def run_backward(grad: Tensor) -> Any:

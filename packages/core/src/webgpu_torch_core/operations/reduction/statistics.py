@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...dispatch.titles import by_dimension
 from ...ir.dtypes import dtype, float32, float64, int32, int64, promote_types
-from ...ir.layouts import wrap_dimension
+from ...ir.layouts import existing_dimension, wrap_dimension
 from ...notices import warn
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
@@ -291,7 +291,7 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0
 def _trapezoids(y: Tensor, x: Tensor | None, dx: Number, dim: int) -> Tensor:
     if isinstance(dx, bool | complex):
         raise RuntimeError("trapezoid: Currently, we only support dx as a real number")
-    axis = wrap_dimension(dim, y.ndim)
+    axis = existing_dimension(dim, y.ndim)
     size = max(y.shape[axis] - 1, 0)
     low, high = narrow(y, axis, 0, size), narrow(y, axis, min(1, y.shape[axis]), size)
     if x is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import bfloat16, dtype, float16
-from ...ir.layouts import wrap_dimension
+from ...ir.layouts import existing_dimension, wrap_dimension
 from ...tensors.tensor import Tensor
 from ..common import as_leaf, dtype_title, require_layout
 from ..creation.ranges import arange
@@ -80,30 +80,24 @@ def _points(n: int | None, input: Tensor, dim: int, default: int | None = None) 
     return points
 
 
-def _dimension(input: Tensor, dim: int) -> int:
-    if input.ndim == 0:
-        raise IndexError("Dimension specified as " + str(dim) + " but tensor has no dimensions")
-    return wrap_dimension(dim, input.ndim)
-
-
 # One dimension
 
 
 def _complex_transform(input: Tensor, n: int | None, dim: int, norm: str | None, sign: int) -> Tensor:
-    axis = _dimension(input, dim)
+    axis = existing_dimension(dim, input.ndim)
     points = _points(n, input, axis)
     return transform(_resized(_promoted(input), axis, points), (axis,), sign, _scale(norm, points, sign))
 
 
 def _half(name: str, input: Tensor, n: int | None, dim: int, norm: str | None, sign: int) -> Tensor:
     source = _real(name, input)
-    axis = _dimension(source, dim)
+    axis = existing_dimension(dim, source.ndim)
     points = _points(n, source, axis)
     return half_transform(_resized(source, axis, points), (axis,), sign, _scale(norm, points, sign))
 
 
 def _hermitian(input: Tensor, n: int | None, dim: int, norm: str | None, sign: int) -> Tensor:
-    axis = _dimension(input, dim)
+    axis = existing_dimension(dim, input.ndim)
     points = _points(n, input, axis, 2 * (input.shape[axis] - 1))
     source = _resized(_promoted(input, True), axis, points // 2 + 1)
     return hermitian_transform(source, (axis,), points, sign, _scale(norm, points, sign))

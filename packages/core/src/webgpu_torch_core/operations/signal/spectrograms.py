@@ -10,7 +10,7 @@ from ...notices import warn_once
 from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import type_title
+from ..common import kind_title
 from ..complex.views import view_as_real
 from ..creation.ranges import arange
 from ..movement.joining import place_inside
@@ -31,14 +31,10 @@ Description = Callable[[], str]
 def _described(name: str, input: Tensor, **values: Any) -> str:
     """Return the call as the errors of PyTorch show it."""
     shown = ", ".join(
-        f"{key}={f'torch.FloatTensor{{{list(each.shape)}}}' if isinstance(each, Tensor) else int(each) if isinstance(each, bool) else each}"
+        f"{key}={f'{kind_title(each)}{{{list(each.shape)}}}' if isinstance(each, Tensor) else int(each) if isinstance(each, bool) else each}"
         for key, each in values.items()
     )
-    return f"{name}(torch.{_title(input)}Tensor{list(input.shape)}, {shown})"
-
-
-def _title(input: Tensor) -> str:
-    return type_title(input)
+    return f"{name}({kind_title(input)}{list(input.shape)}, {shown})"
 
 
 def _check(condition: bool, describe: Description, message: str) -> None:

@@ -10,7 +10,7 @@ from ...dispatch.registry import operation
 from ...ir import expression as ir
 from ...ir.dtypes import bfloat16, compute_dtype, dtype, float32, int32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, contiguous_layout, wrap_dimension
+from ...ir.layouts import Layout, contiguous_layout, existing_dimension, wrap_dimension
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, no_view, record, refuse_types, refusing, type_title
@@ -213,6 +213,9 @@ def repeat_interleave(
         repeats, elements, dim = elements, arange(elements.numel(), device=elements.device), 0
     if dim is None:
         elements, dim = elements.reshape(-1), 0
+    elif elements.ndim == 0:
+        # PyTorch puts the copies in a dimension after the one that is not there.
+        wrap_dimension(wrap_dimension(dim, 0) + 1, 0)
     elements = elements.reshape(1) if elements.ndim == 0 else elements
     axis = wrap_dimension(dim, elements.ndim)
     if isinstance(repeats, Tensor) and repeats.numel() != 1:
@@ -354,7 +357,7 @@ def _column_ranks(rows: Tensor) -> Tensor:
 
 def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts: bool, consecutive: bool) -> Any:
     refuse_types("unique_dim", input, 3)
-    axis = wrap_dimension(dim, input.ndim)
+    axis = existing_dimension(dim, input.ndim)
     name = "unique_dim_consecutive" if consecutive else "unique_dim"
     refused = NotImplementedError(f"the derivative for '{name}' is not implemented.")
     moved = input.detach().movedim(axis, 0)
