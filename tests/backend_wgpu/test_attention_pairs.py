@@ -21,13 +21,14 @@ from test_contraction_pairs import able
 from webgpu_torch_backend_wgpu.codegen import VARIANTS, choose
 from webgpu_torch_backend_wgpu.codegen.attention_pairs import (
     AttentionPairsTile,
+    AttentionScaledTile,
     attention_pair_tiles,
     generate_attention_pairs,
 )
 from webgpu_torch_backend_wgpu.codegen.variants import Variant
 from webgpu_torch_backend_wgpu.gpu.interface import MatrixUnit
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
-from webgpu_torch_core.ir.dtypes import bool_, float16, float32
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, float16, float32
 from webgpu_torch_core.ir.expression import coordinate
 from webgpu_torch_core.ir.kernels import Attention
 from webgpu_torch_testing.attention_tests import attention
@@ -52,6 +53,16 @@ class _InMemory(AttentionPairsTile):
         return False
 
 
+class _SinglesInMemory(AttentionScaledTile):
+    """The same of single halves."""
+
+    __slots__ = ()
+
+    @property
+    def kept(self) -> bool:
+        return False
+
+
 class Adapter(NamedTuple):
     """Where kernels run: on matrix units, or on what every adapter has in their place."""
 
@@ -59,21 +70,22 @@ class Adapter(NamedTuple):
     capabilities: Capabilities
     emulation: Emulation | None
 
-    def tiles(self, kernel: Attention) -> list[AttentionPairsTile]:
+    def tiles(self, kernel: Attention) -> list[AttentionScaledTile]:
         """Return the blocks of a kernel; of an emulation small ones, whose subgroups share rows or not."""
         found = list(attention_pair_tiles(kernel, self.capabilities))
         if self.emulation is None:
             return found
         k, v = (math.prod(each) for each in (kernel.k, kernel.v))
         unit, padded = self.emulation.unit, -(-k // 16) * 16
-        return [_InMemory(16, 16, padded, -(-v // (16 * each)) * 16 * each, each, 1, unit) for each in (1, 2)]
+        kind = _SinglesInMemory if kernel.operands[0].dtype is bfloat16 else _InMemory
+        return [kind(16, 16, padded, -(-v // (16 * each)) * 16 * each, each, 1, unit) for each in (1, 2)]
 
-    def emit(self, kernel: Attention, _: Capabilities, tile: AttentionPairsTile) -> Program:
+    def emit(self, kernel: Attention, _: Capabilities, tile: AttentionScaledTile) -> Program:
         """Return the program of a kernel by a tile."""
         found = generate_attention_pairs(kernel, self.capabilities, tile)
         return found if self.emulation is None else self.emulation.program(found)
 
-    def run(self, kernel: Attention, operands: list[torch.Tensor], tile: AttentionPairsTile) -> list[torch.Tensor]:
+    def run(self, kernel: Attention, operands: list[torch.Tensor], tile: AttentionScaledTile) -> list[torch.Tensor]:
         """Return what a tile computes."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setitem(VARIANTS, Attention, [Variant("forced", lambda *_: [tile], lambda *_: 0.0, self.emit)])
@@ -128,7 +140,7 @@ def test_long_attention_is_by_pairs() -> None:
 
 def test_text_is_valid(tmp_path: Path) -> None:
     given, texts = able(), list[str]()
-    for kernel in (*CASES.values(), attention(100, 96, 128, 128, batch=2), attention(70, 90, 64, 64)):
+    for kernel in (*CASES.values(), attention(100, 96, 128, 128, batch=2), attention(70, 90, 64, 64, bfloat16)):
         tiles = list(attention_pair_tiles(kernel, given))
         assert tiles
         texts += [found.source for tile in tiles for found in generate_attention_pairs(kernel, given, tile).passes]
@@ -198,6 +210,18 @@ def any_numbers(data: st.DataObject, adapter: Adapter) -> None:
 )
 def test_any_numbers(count: int, adapter: Adapter) -> None:
     draw(count, lambda data: any_numbers(data, adapter), derandomize=True)
+
+
+def test_numbers_of_bfloat16(adapter: Adapter) -> None:
+    kernel = attention(20, 150, 24, 20, bfloat16, batch=2)
+    given = [each.bfloat16() for each in numbers("growing scores", (2, 20, 150, 24, 20), 4)]
+    wanted = expected(*(each.double() for each in given))[0]
+    for tile in adapter.tiles(kernel):
+        assert tile.parts == 1
+        found = adapter.run(kernel, given, tile)[0].double().view(wanted.shape)
+        # Weights are halves, and results are rounded to bfloat16.
+        magnitudes = expected(given[0].double(), given[1].double(), given[2].double().abs())[0]
+        assert ((found - wanted).abs() <= 2.0**-8 * wanted.abs() + 2.0**-11 * magnitudes).all()
 
 
 def _infinite_value(given: list[torch.Tensor]) -> None:

@@ -1,4 +1,5 @@
-"""What attention of float32 on matrix units reads: queries, keys and values as pairs of halves, which two passes make of them.
+"""What attention of float32 on matrix units reads: queries, keys and values as pairs of halves, which two passes make of them; of
+bfloat16 as single ones.
 
 The first finds the magnitudes of each batch's numbers, piece by piece; the second scales them by a power of two and cuts them.
 Every workgroup of the attention then reads halves, as often as it likes.
@@ -54,9 +55,9 @@ class HalvesSide:
     first = first_top = 0
 
     def __init__(
-        self, kernel: Attention, rows: str, along: str, value: Expression, padded: int, scratch: _Scratch
+        self, kernel: Attention, rows: str, along: str, value: Expression, padded: int, parts: int, scratch: _Scratch
     ) -> None:  # fmt: skip
-        self.kernel, self.padded, self._scratch = kernel, padded, scratch
+        self.kernel, self.padded, self.parts, self._scratch = kernel, padded, parts, scratch
         across = "n" if rows == "m" else "m"
         self.contraction = as_contraction(kernel, rows, across, along, value, constant(0.0, float32))
         self.rows, self.width = (number_of_elements(getattr(kernel, each)) for each in (rows, along))
@@ -65,7 +66,7 @@ class HalvesSide:
         self.piece = max(_PIECE // self.width, -(-self.rows * self.batches // _MOST), 1)
         self.pieces = -(-self.rows // self.piece)
         self.groups = -(-self.rows * padded // (_EIGHT * THREADS * _TURNS))
-        self._halves = scratch.halves.records(self.batches * self.rows * padded, "u32")
+        self._halves = scratch.halves.records(self.batches * self.rows * padded * parts // 2, "u32")
 
     def flat(self, batch: list[Node]) -> Node:
         """Return the number of a batch among those along which the side moves."""
@@ -92,7 +93,7 @@ class HalvesSide:
         return vector("u32", words)
 
     def _at(self, flat: Node, part: Node, row: Node, eight: Node) -> Node:
-        return ((flat * fixed(2) + part) * self.rows + row) * (self.padded // 2) + eight * fixed(LANES)
+        return ((flat * fixed(self.parts) + part) * self.rows + row) * (self.padded // 2) + eight * fixed(LANES)
 
     def find(self, module: Module, capabilities: Capabilities, group: Node) -> None:
         """Write what finds the word of a workgroup's piece."""
@@ -167,7 +168,7 @@ class HalvesSide:
                     self._write(module, flat, row, eight, [cutter.cut(each, nothing) for each in pairs])
 
     def _write(self, module: Module, flat: Node, row: Node, eight: Node, words: list[list[Node]]) -> None:
-        for part in range(2):
+        for part in range(self.parts):
             place = self._at(flat, fixed(part), row, eight)
             self._halves.write_neighbours(module, place, [each[part] for each in words])
 
@@ -175,14 +176,14 @@ class HalvesSide:
 class HalvesSides:
     """The rows, columns and values of an attention, and the passes that make halves of them."""
 
-    def __init__(self, kernel: Attention, k: int, v: int) -> None:
-        """``k``, ``v``: the padded depth of the product and width of the sum."""
+    def __init__(self, kernel: Attention, k: int, v: int, parts: int) -> None:
+        """``k``, ``v``: the padded depth of the product and width of the sum; ``parts``: halves of each number."""
         self.kernel = kernel
         [product], [total] = kernel.products, kernel.sums
         self._scratch = scratch = _Scratch()
-        self.rows = HalvesSide(kernel, "m", product.depth, product.left, k, scratch)
-        self.columns = HalvesSide(kernel, "n", product.depth, product.right, k, scratch)
-        self.values = HalvesSide(kernel, "n", total.along, total.value, v, scratch)
+        self.rows = HalvesSide(kernel, "m", product.depth, product.left, k, parts, scratch)
+        self.columns = HalvesSide(kernel, "n", product.depth, product.right, k, parts, scratch)
+        self.values = HalvesSide(kernel, "n", total.along, total.value, v, parts, scratch)
         scratch.reserve([self.rows, self.columns, self.values])
 
     @property
@@ -194,7 +195,7 @@ class HalvesSides:
         """Return the passes that make halves."""
         sides = [self.rows, self.columns, self.values]
         finding = self._pass(capabilities, [(each, each.batches * each.pieces) for each in sides], None)
-        cutter = Cutter(Module(self.kernel, capabilities))
+        cutter = Cutter(Module(self.kernel, capabilities), self.rows.parts)
         return [finding, self._pass(capabilities, [(each, each.batches * each.groups) for each in sides], cutter)]
 
     def _pass(self, capabilities: Capabilities, sides: list[tuple[HalvesSide, int]], cutter: Cutter | None) -> Pass:

@@ -2,7 +2,8 @@
 
 Of the products of two pairs that of what is left on both sides is left out. Units round sums towards zero: those of small products
 come first, and after some columns sums move to the threads, which round to nearest. A thread has the sums of the row whose weights
-it finds, so that what a larger score scales down is scaled there.
+it finds, so that what a larger score scales down is scaled there. Numbers of bfloat16 are single halves once they are scaled, and
+their weights are, as those of float16.
 """
 
 from __future__ import annotations
@@ -22,51 +23,61 @@ from .contraction import binds
 from .contraction_magnitudes import flag
 from .contraction_matrix import HalvesBlock, half_of, unit_of
 from .ir import Node, bitcast, choose, every, fixed, minimum, vector, zero
-from .pairs import Cutter, exponent_of, makes_pairs, power_of_two
+from .pairs import Cutter, exponent_of, makes_pairs, parts_of, power_of_two
 
 #: rows, columns at a time, subgroups that share rows and matrices below each other, that workgroups compute, and the share of the
 #: units' rate that they reach with all of these busy, with products up to 64 deep and deeper ones
 _BLOCKS = {
     (64, 32, 1, 1): (0.1, 0.04), (64, 16, 1, 1): (0.09, 0.04), (128, 16, 1, 1): (0.09, 0.045), (32, 32, 2, 1): (0.07, 0.04),
 }  # fmt: skip
+#: how many times that where numbers and weights are single halves
+_SINGLE = 1.8
 #: the depth up to which products are not deep; the share of the memory's bandwidth at which halves are made
 _DEEP, _MAKING = 64, 0.6
 #: columns whose products the units add, which round sums towards zero, before the threads do
 _CHAIN = 128
 
 
-class AttentionPairsTile(AttentionMatrixTile):
+class AttentionScaledTile(AttentionMatrixTile):
+    """A variant: as one of halves, which numbers are once they are scaled."""
+
+    __slots__ = ()
+
+
+class AttentionPairsTile(AttentionScaledTile):
     """A variant: as one of halves, with two of them for each number."""
 
     __slots__ = ()
     parts = 2
 
 
-def attention_pair_tiles(kernel: Attention, capabilities: Capabilities) -> Iterator[AttentionPairsTile]:
+def attention_pair_tiles(kernel: Attention, capabilities: Capabilities) -> Iterator[AttentionScaledTile]:
     """Return the blocks by which an adapter's matrix units can compute an attention of numbers that are no halves."""
     unit = unit_of(capabilities)
     if unit is None or len(kernel.products) != 1 or len(kernel.sums) != 1 or not makes_pairs(capabilities, unit):
         return
     [product], [total] = kernel.products, kernel.sums
-    if all(half_of(each) is not None for each in (product.left, product.right, total.value)):
+    values = product.left, product.right, total.value
+    if all(half_of(each) is not None for each in values):
         return
+    kind = AttentionScaledTile if all(parts_of(each) == 1 for each in values) else AttentionPairsTile
     sizes = [number_of_elements(getattr(kernel, each)) for each in kernel.dimension_groups]
     # Words, halves and a report are bound besides.
     if not all(sizes) or binds(kernel.operands, kernel.outputs, capabilities) + 3 > capabilities.storage_buffers:
         return
-    for tile in fitting_blocks(AttentionPairsTile, _BLOCKS, kernel, capabilities, unit):
-        if max(HalvesSides(kernel, tile.k, tile.v).scratch) <= capabilities.binding_bytes:
+    for tile in fitting_blocks(kind, _BLOCKS, kernel, capabilities, unit):
+        if max(HalvesSides(kernel, tile.k, tile.v, tile.parts).scratch) <= capabilities.binding_bytes:
             yield tile
 
 
-def attention_pairs_seconds(kernel: Attention, tile: AttentionPairsTile, facts: Facts) -> float:
+def attention_pairs_seconds(kernel: Attention, tile: AttentionScaledTile, facts: Facts) -> float:
     """Return an estimate of the time that blocks take for an attention, and the halves before."""
-    share = _BLOCKS[tile.m, tile.n, tile.across, tile.down][tile.k > _DEEP]
-    moved = 2 * sum(HalvesSides(kernel, tile.k, tile.v).scratch) / (facts.bandwidth * _MAKING)
+    share = _BLOCKS[tile.m, tile.n, tile.across, tile.down][tile.k > _DEEP] * (1.0 if tile.parts > 1 else _SINGLE)
+    moved = 2 * sum(HalvesSides(kernel, tile.k, tile.v, tile.parts).scratch) / (facts.bandwidth * _MAKING)
     return attending_seconds(kernel, tile, facts, share) + moved + 3 * facts.dispatch
 
 
-def generate_attention_pairs(kernel: Attention, capabilities: Capabilities, tile: AttentionPairsTile) -> Program:
+def generate_attention_pairs(kernel: Attention, capabilities: Capabilities, tile: AttentionScaledTile) -> Program:
     """Return the program of an attention by pairs of halves, which are made first."""
     return _Writer(kernel, capabilities, tile).program()
 
@@ -76,7 +87,16 @@ class _Halves(HalvesBlock):
 
     def __init__(self, writer: _Writer, side: HalvesSide, rows: int, along_k: bool, start: int, prefix: str) -> None:
         super().__init__(
-            writer.body, along_k, side.padded, rows, PAD_HALVES, writer.tile.threads, writer.blocks, start, prefix, 2
+            writer.body,
+            along_k,
+            side.padded,
+            rows,
+            PAD_HALVES,
+            writer.tile.threads,
+            writer.blocks,
+            start,
+            prefix,
+            side.parts,
         )
         self.module, self.side, self.count_of_rows = writer.module, side, rows
 
@@ -97,18 +117,18 @@ class _Halves(HalvesBlock):
 class _Writer(MatrixWriter):
     """Writes the kernel of an attention by pairs of halves."""
 
-    tile: AttentionPairsTile
-    # What is left is multiplied first: sums are small then.
-    turns = (((1, 0), (0, 1)), ((0, 0),))
-    weighted = ((1, 0), (0, 1), (0, 0))
+    tile: AttentionScaledTile
     # Weights begin so that small ones are large halves, too, and may grow up to the largest half.
     growth, reserve = 11.0, 5.0
 
     def bring(self) -> None:
         tile = self.tile
         _, columns, _, _, weights = tile.sides
-        self.sides = HalvesSides(self.kernel, tile.k, tile.v)
-        self.cutter = Cutter(self.module)
+        if tile.parts > 1:
+            # What is left is multiplied first: sums are small then.
+            self.turns, self.weighted = (((1, 0), (0, 1)), ((0, 0),)), ((1, 0), (0, 1), (0, 0))
+        self.sides = HalvesSides(self.kernel, tile.k, tile.v, tile.parts)
+        self.cutter = Cutter(self.module, tile.parts)
         self.left = _Halves(self, self.sides.rows, tile.m, True, 0 if tile.kept else self.given + weights, "m")
         self.right = _Halves(self, self.sides.columns, tile.n, True, 0, "n")
         self.values = _Halves(self, self.sides.values, tile.n, False, columns, "v")
@@ -148,7 +168,7 @@ class _Writer(MatrixWriter):
             self._keep_words(at, [self.cutter.cut(each, self.nothing) for each in pairs])
 
     def _keep_words(self, at: Node, words: list[list[Node]]) -> None:
-        for part in range(2):
+        for part in range(self.tile.parts):
             place = at + fixed(part * self.tile.m * self.given_pitch) if part else at
             self.body.set(self.blocks[place], vector("u32", [each[part] for each in words]))
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction
 from webgpu_torch_core.ir.layouts import number_of_elements
 
@@ -28,7 +27,7 @@ from .contraction_matrix import HalvesLoader, MatrixBlock, MatrixTile, fitting_t
 from .contraction_tile import Place, Tile, Write, generate_tile
 from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, every, fixed, minimum, vector, zero
 from .module import THREAD
-from .pairs import Cutter, exponent_of, makes_pairs, power_of_two, unscaled
+from .pairs import Cutter, exponent_of, makes_pairs, parts_of, power_of_two, unscaled
 from .statements import Body, Do
 
 #: m, n and k of a workgroup's block, rows and columns of a subgroup's; the share of the units' rate that three products of halves
@@ -98,15 +97,10 @@ def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> b
     return makes_pairs(capabilities, unit) and bound + 3 <= capabilities.storage_buffers
 
 
-def _parts_of(value: Expression) -> int:
-    """Return how many halves each number of a side is."""
-    return 1 if value.step == "cast" and value.arguments[0].dtype.name in ("float16", "bfloat16") else 2
-
-
 def pair_seconds(kernel: Contraction, tile: PairTile, facts: Facts) -> float:
     """Return an estimate of the time that a tile takes for a contraction, and the magnitudes of its rows before."""
     share, lead, alone, together = _SHARES[tile.block]
-    rate = share * _PRODUCTS[_parts_of(kernel.left) + _parts_of(kernel.right) - 1] * facts.products
+    rate = share * _PRODUCTS[parts_of(kernel.left) + parts_of(kernel.right) - 1] * facts.products
     compiling = 0.0
     for each in (Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")):
         rate /= _COMPUTED if not each.strided else _ONE_BY_ONE if each.lanes == 1 else 1
@@ -137,7 +131,7 @@ class PairsLoader(HalvesLoader):
     ) -> None:
         super().__init__(frame, side, width, tile, blocks, start)
         self.magnitudes = magnitudes
-        self.parts, self.pieces = _parts_of(side.value), magnitudes.pieces(side)
+        self.parts, self.pieces = parts_of(side.value), magnitudes.pieces(side)
         self.cutter = Cutter(frame.module, self.parts, _LEFT)
         #: elements of workgroup memory that all blocks take
         self.room = self.parts * self.size

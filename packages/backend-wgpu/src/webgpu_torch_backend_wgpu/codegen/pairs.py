@@ -6,6 +6,8 @@ precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak 
 
 from __future__ import annotations
 
+from webgpu_torch_core.ir.expression import Expression
+
 from ..gpu.interface import MatrixUnit
 from ..program import Capabilities
 from .contraction_magnitudes import FLAG, INFINITY, magnitude
@@ -25,6 +27,11 @@ def makes_pairs(capabilities: Capabilities, unit: MatrixUnit) -> bool:
     """Return whether an adapter rounds to halves as it should, and keeps what is left."""
     facts = capabilities.facts
     return facts.packs_halves and facts.keeps_rests and capabilities.subgroup_size == unit.threads
+
+
+def parts_of(value: Expression) -> int:
+    """Return how many halves each number of a side is."""
+    return 1 if value.step == "cast" and value.arguments[0].dtype.name in ("float16", "bfloat16") else 2
 
 
 def power_of_two(exponent: Node) -> Node:
