@@ -48,6 +48,7 @@ from .nonzero import (
     mask_positions,
     masked_scatter,
 )
+from .remembered_subscripts import lists_positions, view_by_subscript
 from .scatter_reductions import scatter_reduce
 from .scattering import put_repeated
 
@@ -248,14 +249,9 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
     shape = self._layout.shape
     if subscript.__class__ is int and self.__class__ in PLAIN and shape and -shape[0] <= subscript < shape[0]:
         return select_dimension(self, 0, subscript)
-    if _lists_positions(subscript) or (subscript.__class__ is tuple and any(map(_lists_positions, subscript))):
+    if lists_positions(subscript) or (subscript.__class__ is tuple and any(map(lists_positions, subscript))):
         return _getitem_by_positions(self, subscript)
-    return _getitem_by_any(self, subscript)
-
-
-def _lists_positions(subscript: object) -> bool:
-    """Return whether a subscript is a tensor of positions: what it reads depends on nothing that must be read before."""
-    return isinstance(subscript, Tensor) and subscript.ndim > 0 and subscript.dtype in (int64, int32)
+    return view_by_subscript(self, subscript, _getitem_by_any)
 
 
 def _getitem_by_any(self: Tensor, subscript: object) -> Tensor:
