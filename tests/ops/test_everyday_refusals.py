@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy
 import pytest
 import torch
 import webgpu_torch as ours
@@ -132,3 +133,14 @@ def test_what_requires_a_gradient_is_not_lent() -> None:
             library.from_dlpack(library.ones(2, requires_grad=True))
         words.append(str(error.value))
     assert words[1] == words[0]
+
+
+@pytest.mark.parametrize("function", ["tensor", "from_numpy", "as_tensor"])
+@pytest.mark.parametrize("kind", ["U1", "O", "datetime64[D]", "S2", "timedelta64[s]", "longdouble", "i8,f4"])
+def test_arrays_of_types_that_tensors_do_not_have(kind: str, function: str) -> None:
+    answers = []
+    for library in (torch, ours):
+        with pytest.raises(TypeError) as raised:
+            getattr(library, function)(numpy.zeros(2, kind))
+        answers.append(str(raised.value))
+    assert answers[1] == answers[0]

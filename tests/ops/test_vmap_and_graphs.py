@@ -222,3 +222,25 @@ def test_events_inside_of_others() -> None:
         events._populate_cpu_children()
         assert [[each.id for each in event.cpu_children] for event in events] == [[], [], [], [], [4]]
         assert util._format_time(1500.0) == "1.500ms"
+
+
+@pytest.mark.parametrize("randomness", ["error", "same", "different"])
+@pytest.mark.parametrize("seeded", [False, True])
+@pytest.mark.parametrize("name", ["shared", "shared one", "both", "own", "drawn"])
+def test_numbers_drawn_in_place_by_batched_chances(name: str, seeded: bool, randomness: str) -> None:
+    def told(library: Any) -> Any:
+        generator = library.Generator(device="cpu") if seeded else None
+        functions: dict[str, Callable[[Any, Any], Any]] = {
+            "shared": lambda x, p: library.zeros(3).bernoulli_(p, generator=generator),
+            "shared one": lambda x, p: library.zeros(()).bernoulli_(p, generator=generator),
+            "both": lambda x, p: x.bernoulli_(p, generator=generator),
+            "own": lambda x, p: x.bernoulli_(library.tensor(0.5), generator=generator),
+            "drawn": lambda x, p: library.zeros(2).normal_(generator=generator) + x[0],
+        }
+        try:
+            function = library.func.vmap(functions[name], randomness=randomness)
+            return tuple(function(library.zeros(2, 3), library.full((2,), 0.5)).shape)
+        except RuntimeError as error:
+            return str(error)
+
+    assert told(ours) == told(torch)

@@ -60,7 +60,7 @@ def _different(func: Value, level: int, args: Value, kwargs: Value) -> Value:
     name = func.__name__
     if is_in_place(func) and not is_batched(args[0], level):
         # Says so where another operand is batched.
-        return aligned(func, level, args, kwargs) if level_of(args, kwargs) == level else _refuse_shared(name)
+        return aligned(func, level, args, kwargs) if level_of(args, kwargs) == level else _refuse_shared()
     if name in _OF_ELEMENTS:
         return aligned(func, level, args, kwargs)
     if name == "_sample_dirichlet":
@@ -97,10 +97,10 @@ def _same(func: Value, level: int, args: Value, kwargs: Value) -> Value:
     )
 
 
-def _refuse_shared(name: str) -> NoReturn:
+def _refuse_shared() -> NoReturn:
     raise RuntimeError(
-        f"vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If this is "
-        f"necessary for your usage, please file an issue with functorch ({name})."
+        "vmap: Cannot ask for different inplace randomness on an unbatched tensor. This will appear like same randomness. If this is "
+        "necessary for your usage, please file an issue with functorch."
     )
 
 
@@ -129,7 +129,7 @@ class RandomRegion(TorchFunctionMode):
             return func(*args, **kwargs)
         if any(isinstance(each, Tensor) for each in tree_leaves((args, kwargs))):
             if is_in_place(func):
-                _refuse_shared(name)
+                _refuse_shared()
             count = batch_size(self.level)
             first = next(place for place, each in enumerate(args) if isinstance(each, Tensor))
             whole = args[first].unsqueeze(0).expand(count, *args[first].shape)

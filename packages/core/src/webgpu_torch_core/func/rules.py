@@ -25,6 +25,7 @@ from .batching import (
     is_in_place,
     level_of,
     one_by_one,
+    randomness,
     rewrap,
 )
 from .subscripts import get_item, set_item
@@ -303,8 +304,11 @@ def _answer(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None)
     level = level_of(args, kwargs)
     if level == 0:
         return func(*args, **kwargs)
-    rules_of_writes.check_written(func, level, args, kwargs)
-    return rule_for(func)(func, level, args, kwargs)
+    found = rule_for(func)
+    # What is drawn is first refused for that.
+    if found is not drawing.random_numbers or randomness(level) == "different":
+        rules_of_writes.check_written(func, level, args, kwargs)
+    return found(func, level, args, kwargs)
 
 
 BatchedTensor.__torch_function__ = classmethod(_answer)  # type: ignore[assignment]

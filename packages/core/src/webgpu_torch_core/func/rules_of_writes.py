@@ -26,7 +26,7 @@ def check_written(func: object, level: int, args: Sequence[object], kwargs: Mapp
     """Raise a RuntimeError where a call with an example of a level writes into what all examples share, or into a result given."""
     name = getattr(func, "__name__", "")
     if is_in_place(func) and args and isinstance(args[0], Tensor) and not is_batched(args[0], level):
-        raise RuntimeError(_SHARED.format(name))
+        raise RuntimeError(_SHARED.format("inplace bernoulli" if name == "bernoulli_" else name))
     if name == "embedding" and (kwargs.get("max_norm") or args[3:4] not in ((), (None,))):
         weight = kwargs.get("weight", *args[1:2])
         if not is_batched(weight, level):

@@ -171,7 +171,8 @@ def array_tensor(data: Any, kind: dtype | None, where: Any) -> Tensor:
     name = given.dtype.name
     if name not in BY_NAME:
         raise TypeError(
-            f"can't convert np.ndarray of type numpy.{name}. The supported types are: {', '.join(each.name for each in ALL_DTYPES)}."
+            f"can't convert np.ndarray of type numpy.{given.dtype.type.__name__}. The only supported types are: float64, float32, "
+            "float16, complex64, complex128, int64, int32, int16, int8, uint64, uint32, uint16, uint8, and bool."
         )
     result = from_bytes(given.tobytes(), tuple(numpy.shape(data)), BY_NAME[name], where)
     return result if kind is None or kind is result.dtype else result.to(kind)
