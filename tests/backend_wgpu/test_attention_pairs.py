@@ -136,6 +136,8 @@ def test_long_attention_is_by_pairs() -> None:
     ):
         assert "pairs" not in choose(kernel, other)[0].name
     assert not list(attention_pair_tiles(attention(128, 0, 64, 64), given))
+    # Nor so many batches that what is known of each takes long to read.
+    assert not list(attention_pair_tiles(attention(49, 49, 32, 32, batch=9000), given))
 
 
 def test_text_is_valid(tmp_path: Path) -> None:

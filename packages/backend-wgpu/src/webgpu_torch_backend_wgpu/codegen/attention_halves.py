@@ -15,81 +15,56 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..program import Capabilities, Pass
 from .access import LANES
 from .attention_parts import as_contraction
-from .contraction import Frame, moving
+from .contraction import Frame, Moving
 from .contraction_magnitudes import THREADS, Words, flag, joined, word_of_all
 from .ir import Node, choose, every, fixed, minimum, vector, zero
 from .module import LINEAR_GROUP, THREAD, Module
 from .pairs import Cutter, exponent_of, power_of_two
-from .statements import Body
-from .workgroup import Partials
+from .workgroup import Partials, Records
 
-#: numbers that a workgroup looks at at least, and about how many do; loads of a thread at a time
-_PIECE, _MOST, _AT_ONCE = 4096, 1024, 4
+#: numbers that a workgroup looks at at least, and about how many do; most words that each then reads; loads of a thread at a time
+_PIECE, _MOST, _MOST_WORDS, _AT_ONCE = 4096, 1024, 8192, 4
 #: halves that a thread writes at once, and how often it does
 _EIGHT, _TURNS = 8, 2
-
-
-class _Scratch:
-    """What the passes leave each other: the words of all pieces, then those of all batches, and halves."""
-
-    def __init__(self) -> None:
-        self.words, self.halves = Partials(0), Partials(1)
-        self.pieces, self.tops = self.words.records(0, "u32"), self.words.records(0, "u32")
-        #: how many words there are of pieces, and of batches
-        self.piece_count = self.top_count = 0
-
-    def reserve(self, sides: list[HalvesSide]) -> None:
-        """Reserve the words of all sides."""
-        for each in sides:
-            each.first, each.first_top = self.piece_count, self.top_count
-            self.piece_count += each.batches * each.pieces
-            self.top_count += each.batches
-        self.pieces = self.words.records(self.piece_count, "u32")
-        self.tops = self.words.records(self.top_count, "u32")
 
 
 class HalvesSide:
     """One side: ``rows`` of numbers, ``width`` of them filled up with zeros to ``padded``, for each batch along which it moves."""
 
-    #: the first of its words of pieces, and of batches
-    first = first_top = 0
+    #: where its words and halves lie: of all pieces, and of all batches, those of this side from some place on
+    words: Records
+    tops: Records
+    halves: Records
+    first: int
+    first_top: int
 
-    def __init__(
-        self, kernel: Attention, rows: str, along: str, value: Expression, padded: int, parts: int, scratch: _Scratch
-    ) -> None:  # fmt: skip
-        self.kernel, self.padded, self.parts, self._scratch = kernel, padded, parts, scratch
-        across = "n" if rows == "m" else "m"
-        self.contraction = as_contraction(kernel, rows, across, along, value, constant(0.0, float32))
+    def __init__(self, kernel: Attention, rows: str, along: str, value: Expression, padded: int, parts: int) -> None:
+        self.kernel, self.padded, self.parts = kernel, padded, parts
+        self._groups, self._value = (rows, "n" if rows == "m" else "m", along), value
         self.rows, self.width = (number_of_elements(getattr(kernel, each)) for each in (rows, along))
-        self.moving = moving(value, len(kernel.batch))
-        self.batches = number_of_elements(tuple([kernel.batch[at] for at in self.moving]))
+        self.moving = Moving(kernel.batch, value)
+        self.batches = self.moving.count
         self.piece = max(_PIECE // self.width, -(-self.rows * self.batches // _MOST), 1)
         self.pieces = -(-self.rows // self.piece)
         self.groups = -(-self.rows * padded // (_EIGHT * THREADS * _TURNS))
-        self._halves = scratch.halves.records(self.batches * self.rows * padded * parts // 2, "u32")
+
+    def _frame(self, module: Module, capabilities: Capabilities) -> Frame:
+        """Return the frame whose left side this is, read along its width."""
+        contraction = as_contraction(self.kernel, *self._groups, self._value, constant(0.0, float32))
+        return Frame(contraction, capabilities, module)
 
     def flat(self, batch: list[Node]) -> Node:
         """Return the number of a batch among those along which the side moves."""
-        found: Node | None = None
-        for at in self.moving:
-            found = batch[at] if found is None else found * self.kernel.batch[at] + batch[at]
+        found = self.moving.flat(batch)
         return fixed(0) if found is None else found
-
-    def coordinates(self, body: Body, module: Module, flat: Node) -> list[Node]:
-        """Write the batch coordinates of one of those, 0 where it does not move, and return them."""
-        batch: list[Node] = [fixed(0)] * len(self.kernel.batch)
-        for at in reversed(self.moving):
-            batch[at] = body.let(module.fresh("at"), flat % self.kernel.batch[at])
-            flat = body.let(module.fresh("rest"), flat // self.kernel.batch[at])
-        return batch
 
     def word(self, module: Module, flat: Node) -> Node:
         """Write the load of a batch's word and return it."""
-        return module.body.let(module.fresh("word"), self._scratch.tops.read(module, flat + fixed(self.first_top))[0])
+        return module.body.let(module.fresh("word"), self.tops.read(module, flat + fixed(self.first_top))[0])
 
     def eight(self, module: Module, flat: Node, part: Node, row: Node, eight: Node) -> Node:
         """Return one part of eight neighbours of a row, as four words."""
-        words = self._halves.read_neighbours(module, self._at(flat, part, row, eight), LANES)
+        words = self.halves.read_neighbours(module, self._at(flat, part, row, eight), LANES)
         return vector("u32", words)
 
     def _at(self, flat: Node, part: Node, row: Node, eight: Node) -> Node:
@@ -98,11 +73,11 @@ class HalvesSide:
     def find(self, module: Module, capabilities: Capabilities, group: Node) -> None:
         """Write what finds the word of a workgroup's piece."""
         body, fresh = module.body, module.fresh
-        frame = Frame(self.contraction, capabilities, module)
+        frame = self._frame(module, capabilities)
         side = frame.left
         lanes = side.lanes if side.axis == "k" else 1
         flat = body.let(fresh("flat"), group // self.pieces)
-        batch = self.coordinates(body, module, flat)
+        batch = self.moving.coordinates(module, flat)
         first = body.let(fresh("first"), group % self.pieces * self.piece)
         steps = self.width // lanes
         count = body.let(fresh("count"), minimum(first + self.piece, self.rows) * steps - first * steps)
@@ -116,7 +91,7 @@ class HalvesSide:
                     words.meet(0, value)
         word = word_of_all(module, words.word(0))
         with body.when(THREAD.equals(fixed(0))):
-            self._scratch.pieces.write(module, group + fixed(self.first), [word])
+            self.words.write(module, group + fixed(self.first), [word])
 
     def _values(self, frame: Frame, batch: list[Node], row: Node, deep: Node, lanes: int) -> list[Node]:
         """Write what loads neighbours of a row and return them."""
@@ -127,23 +102,23 @@ class HalvesSide:
         found = body.let(fresh("values"), frame.vector_of(frame.left, batch, row, deep))
         return [found.lane(lane) for lane in range(lanes)]
 
-    def cut(self, module: Module, capabilities: Capabilities, cutter: Cutter, group: Node) -> None:
-        """Write what cuts a workgroup's numbers, and leaves the word of its batch: with a flag if any side's has one."""
+    def cut(self, module: Module, capabilities: Capabilities, cutter: Cutter, count: int, group: Node) -> None:
+        """Write what cuts a workgroup's numbers, and leaves the word of its batch: with a flag if any of all ``count`` pieces' words has one."""
         body, fresh = module.body, module.fresh
-        frame = Frame(self.contraction, capabilities, module)
+        frame = self._frame(module, capabilities)
         side = frame.left
         lanes = side.lanes if side.axis == "k" else 1
         flat = body.let(fresh("flat"), group // self.groups)
-        batch = self.coordinates(body, module, flat)
+        batch = self.moving.coordinates(module, flat)
         found = body.var(fresh("found"), fixed(0))
         own = body.let(fresh("own"), flat * self.pieces + self.first)
-        with body.loop(fresh("at"), THREAD, lambda at: at < self._scratch.piece_count, THREADS) as at:
-            word = body.let(fresh("word"), self._scratch.pieces.read(module, at, True)[0])
+        with body.loop(fresh("at"), THREAD, lambda at: at < count, THREADS) as at:
+            word = body.let(fresh("word"), self.words.read(module, at, True)[0])
             is_own = every(at >= own, at < own + self.pieces)
             body.set(found, joined(found, choose(is_own, word, flag(word))))
         word = body.let(fresh("word"), word_of_all(module, found))
         with body.when(every(THREAD.equals(fixed(0)), (group % self.groups).equals(fixed(0)))):
-            self._scratch.tops.write(module, flat + fixed(self.first_top), [word])
+            self.tops.write(module, flat + fixed(self.first_top), [word])
         scale = body.let(fresh("scale"), power_of_two(exponent_of(word)))
         odd = body.let(fresh("odd"), flag(word).differs(fixed(0)))
         # No driver knows that all of its bits are 0, as they are where it is used: beside no flag.
@@ -170,7 +145,7 @@ class HalvesSide:
     def _write(self, module: Module, flat: Node, row: Node, eight: Node, words: list[list[Node]]) -> None:
         for part in range(self.parts):
             place = self._at(flat, fixed(part), row, eight)
-            self._halves.write_neighbours(module, place, [each[part] for each in words])
+            self.halves.write_neighbours(module, place, [each[part] for each in words])
 
 
 class HalvesSides:
@@ -180,23 +155,31 @@ class HalvesSides:
         """``k``, ``v``: the padded depth of the product and width of the sum; ``parts``: halves of each number."""
         self.kernel = kernel
         [product], [total] = kernel.products, kernel.sums
-        self._scratch = scratch = _Scratch()
-        self.rows = HalvesSide(kernel, "m", product.depth, product.left, k, parts, scratch)
-        self.columns = HalvesSide(kernel, "n", product.depth, product.right, k, parts, scratch)
-        self.values = HalvesSide(kernel, "n", total.along, total.value, v, parts, scratch)
-        scratch.reserve([self.rows, self.columns, self.values])
+        self.rows = HalvesSide(kernel, "m", product.depth, product.left, k, parts)
+        self.columns = HalvesSide(kernel, "n", product.depth, product.right, k, parts)
+        self.values = HalvesSide(kernel, "n", total.along, total.value, v, parts)
+        self._all = self.rows, self.columns, self.values
+        self._count = sum(each.batches * each.pieces for each in self._all)
+        words, halves = Partials(0), Partials(1)
+        records = words.records(self._count, "u32"), words.records(sum(each.batches for each in self._all), "u32")
+        first = first_top = 0
+        for each in self._all:
+            each.words, each.tops = records
+            each.first, each.first_top = first, first_top
+            each.halves = halves.records(each.batches * each.rows * each.padded * parts // 2, "u32")
+            first, first_top = first + each.batches * each.pieces, first_top + each.batches
+        #: the sizes of the scratch buffers: of words, and of halves
+        self.scratch = words.nbytes, halves.nbytes
 
-    @property
-    def scratch(self) -> tuple[int, int]:
-        """The sizes of the scratch buffers: of words, and of halves."""
-        return self._scratch.words.nbytes, self._scratch.halves.nbytes
+    def fit(self, capabilities: Capabilities) -> bool:
+        """Return whether an adapter binds the halves at once, and the words are not too many."""
+        return self._count <= _MOST_WORDS and max(self.scratch) <= capabilities.binding_bytes
 
     def passes(self, capabilities: Capabilities) -> list[Pass]:
         """Return the passes that make halves."""
-        sides = [self.rows, self.columns, self.values]
-        finding = self._pass(capabilities, [(each, each.batches * each.pieces) for each in sides], None)
+        finding = self._pass(capabilities, [(each, each.batches * each.pieces) for each in self._all], None)
         cutter = Cutter(Module(self.kernel, capabilities), self.rows.parts)
-        return [finding, self._pass(capabilities, [(each, each.batches * each.groups) for each in sides], cutter)]
+        return [finding, self._pass(capabilities, [(each, each.batches * each.groups) for each in self._all], cutter)]
 
     def _pass(self, capabilities: Capabilities, sides: list[tuple[HalvesSide, int]], cutter: Cutter | None) -> Pass:
         """Return the pass whose workgroups, so many for each side, find its words or cut its numbers."""
@@ -212,7 +195,7 @@ class HalvesSides:
             with body.when(every(linear >= start, linear < start + count)):
                 group = body.let(module.fresh("group"), linear - start)
                 if cutter:
-                    side.cut(module, capabilities, cutter, group)
+                    side.cut(module, capabilities, cutter, self._count, group)
                 else:
                     side.find(module, capabilities, group)
             start += count

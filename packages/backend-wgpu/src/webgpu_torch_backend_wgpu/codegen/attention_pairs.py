@@ -66,7 +66,7 @@ def attention_pair_tiles(kernel: Attention, capabilities: Capabilities) -> Itera
     if not all(sizes) or binds(kernel.operands, kernel.outputs, capabilities) + 3 > capabilities.storage_buffers:
         return
     for tile in fitting_blocks(kind, _BLOCKS, kernel, capabilities, unit):
-        if max(HalvesSides(kernel, tile.k, tile.v, tile.parts).scratch) <= capabilities.binding_bytes:
+        if HalvesSides(kernel, tile.k, tile.v, tile.parts).fit(capabilities):
             yield tile
 
 

@@ -42,12 +42,31 @@ def halves_in_words(values: list[Node]) -> Node:
     return vector("u32", pairs)
 
 
-def moving(value: Expression, count: int) -> list[int]:
-    """Return along which of the first ``count`` dimensions a value moves."""
-    nodes = topological(value)
-    strides = [node.payload[2] for node in nodes if node.step == "load"]
-    coordinates = {node.payload for node in nodes if node.step == "coordinate"}
-    return [at for at in range(count) if at in coordinates or any(each[at] for each in strides)]
+class Moving:
+    """The batch dimensions along which a value moves, and how many batches there are of it."""
+
+    def __init__(self, batch: Shape, value: Expression) -> None:
+        nodes = topological(value)
+        strides = [node.payload[2] for node in nodes if node.step == "load"]
+        coordinates = {node.payload for node in nodes if node.step == "coordinate"}
+        self._sizes = batch
+        self._at = [at for at in range(len(batch)) if at in coordinates or any(each[at] for each in strides)]
+        self.count = number_of_elements(tuple([batch[at] for at in self._at]))
+
+    def flat(self, batch: list[Node]) -> Node | None:
+        """Return the number of a batch among those of the value; None where there is one."""
+        found: Node | None = None
+        for at in self._at:
+            found = batch[at] if found is None else found * self._sizes[at] + batch[at]
+        return found
+
+    def coordinates(self, module: Module, flat: Node) -> list[Node]:
+        """Write the coordinates of one of them, 0 along which the value does not move, and return these."""
+        batch: list[Node] = [fixed(0)] * len(self._sizes)
+        for at in reversed(self._at):
+            batch[at] = module.body.let(module.fresh("at"), flat % self._sizes[at])
+            flat = module.body.let(module.fresh("rest"), flat // self._sizes[at])
+        return batch
 
 
 def binds(operands: Iterable[Operand], outputs: Iterable[Output], capabilities: Capabilities) -> int:

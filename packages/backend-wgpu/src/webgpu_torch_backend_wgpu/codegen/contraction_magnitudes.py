@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction
-from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities, Pass
 from .access import LANES
-from .contraction import Frame, Side, moving
+from .contraction import Frame, Moving, Side
 from .ir import Array, Call, LoadGroup, Node, bitcast, choose, convert_to, every, fixed, group_element, minimum
 from .module import LINEAR_GROUP, THREAD, Module
 from .workgroup import Partials
@@ -126,9 +125,9 @@ class Magnitudes:
         #: where the numbers of a side lie that is taken as a whole, by its group
         self._spans = {each.group: None if each.strided else span_of(kernel, each.value) for each in sides}
         #: the batch dimensions along which a side moves
-        self._moving = {side.group: moving(side.value, len(kernel.batch)) for side in sides}
+        self._moving = {side.group: Moving(kernel.batch, side.value) for side in sides}
         self._records = {
-            side.group: self._partials.records(self.pieces(side) or self._batches(side) * side.rows, "u32")
+            side.group: self._partials.records(self.pieces(side) or self._moving[side.group].count * side.rows, "u32")
             for side in sides
         }
 
@@ -142,14 +141,9 @@ class Magnitudes:
         span = self._spans[side.group]
         return 0 if span is None else min(-(-span.count // (THREADS * LANES * _AT_ONCE)), _MOST)
 
-    def _batches(self, side: Side) -> int:
-        return number_of_elements(tuple([self.kernel.batch[at] for at in self._moving[side.group]]))
-
     def read(self, frame: Frame, side: Side, batch: list[Node], row: Node) -> Node:
         """Return the word of a side's row."""
-        flat: Node | None = None
-        for at in self._moving[side.group]:
-            flat = batch[at] if flat is None else flat * self.kernel.batch[at] + batch[at]
+        flat = self._moving[side.group].flat(batch)
         return self.piece(frame, side, row if flat is None else flat * side.rows + row)
 
     def piece(self, frame: Frame, side: Side, number: Node) -> Node:
@@ -162,7 +156,7 @@ class Magnitudes:
         body = frame.body
         linear = body.let("linear", LINEAR_GROUP)
         left, right = (
-            self.pieces(each) or self._batches(each) * -(-each.rows // _rows_of(each))
+            self.pieces(each) or self._moving[each.group].count * -(-each.rows // _rows_of(each))
             for each in (frame.left, frame.right)
         )
         body.leave(linear >= left + right)
@@ -184,11 +178,8 @@ class Magnitudes:
         """Write what finds the words of a workgroup's rows: neighbours in memory are read by neighbours among the threads."""
         body, fresh, count = frame.body, frame.module.fresh, _rows_of(side)
         blocks = -(-side.rows // count)
-        batch: list[Node] = [fixed(0)] * len(self.kernel.batch)
-        flat = rest = body.let(fresh("batch"), group // blocks)
-        for at in reversed(self._moving[side.group]):
-            batch[at] = body.let(fresh("at"), rest % self.kernel.batch[at])
-            rest = body.let(fresh("rest"), rest // self.kernel.batch[at])
+        flat = body.let(fresh("batch"), group // blocks)
+        batch = self._moving[side.group].coordinates(frame.module, flat)
         base = body.let(fresh("base"), group % blocks * fixed(count))
         along_k = side.axis == "k"
         own, deep = (1, side.lanes) if along_k else (side.lanes, 1)
