@@ -64,29 +64,6 @@ class TensorKinds:
     #: The type of the elements.
     dtype: Any
 
-    def __delattr__(self, name: str) -> None:
-        """Delete an attribute that the tensor was given, or its gradient.
-
-        Raises:
-            AttributeError: what every tensor has.
-            RuntimeError: what is kept in PyTorch's words.
-        """
-        classes = type(self).__mro__
-        tensor = next(each for each in classes if "_storage" in vars(each))
-        home = next((each for each in classes if name in vars(each)), object)
-        # What subclasses define is theirs.
-        if name == "grad" or not issubclass(tensor, home) or not hasattr(vars(home).get(name), "__set__"):
-            object.__delattr__(self, name)
-            return
-        kept = {
-            "data": "Deleting tensor data is not allowed. Delete tensor instead!",
-            "requires_grad": "requires_grad must be a bool",
-            "_backward_hooks": "Deletion of _backwards_hooks not allowed!",
-        }
-        if name in kept:
-            raise RuntimeError(kept[name])
-        raise AttributeError(f"attribute '{name}' of 'torch._C.TensorBase' objects is not writable")
-
     @property
     def volatile(self) -> bool:
         """False, as ever since PyTorch 0.4; deprecated."""

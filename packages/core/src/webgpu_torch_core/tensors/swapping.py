@@ -44,7 +44,7 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
             if there:
                 setattr(each, name, value)
             elif hasattr(each, name):
-                object.__delattr__(each, name)
+                delattr(each, name)
     # What a graph has saved of them shows that it is not what it was.
     version = max(t1._storage.version, t2._storage.version) + 1
     t1._storage.version = t2._storage.version = version
