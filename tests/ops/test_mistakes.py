@@ -35,6 +35,12 @@ OTHERS = {
 SHARE = 12
 
 
+@pytest.fixture(autouse=True)
+def validating() -> None:
+    """Have PyTorch look at the parameters of distributions: its compiler, once another test has used it, turns that off."""
+    torch.distributions.Distribution.set_default_validate_args(True)
+
+
 def _read(result: Any) -> None:
     """Read what an operation returned: what elements have wrong is told then."""
     if isinstance(result, list | tuple):
