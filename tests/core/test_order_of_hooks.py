@@ -74,3 +74,22 @@ def test_a_module_s_hook_finds_the_gradients_of_its_parameters() -> None:
         return events
 
     assert program(ours, nn) == program(torch, torch.nn) == ["bias 2", "2 True", "bias 0", "0 True"]
+
+
+def test_leaves_that_get_less_than_was_on_its_way() -> None:
+    class Doubled(ours.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any, y: Any) -> Any:
+            return x * 2 + y
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            # A node that forgets where it came from sends nothing on.
+            other.grad_fn.edges = ()
+            return gradient * 2, gradient
+
+    leaf, seen = ours.ones(2, requires_grad=True), []
+    leaf.register_hook(lambda gradient: seen.append(gradient.tolist()))
+    other = leaf * 3
+    Doubled.apply(leaf, other).sum().backward()
+    assert leaf.grad.tolist() == [2, 2] and seen == [[2, 2]]

@@ -115,7 +115,7 @@ class Pass:
             for edge, gradient in self.roots:
                 self.send(edge, gradient)
             asked = {node for node, _ in self.wanted or ()}
-            while self.heap:
+            while self.heap or self._incomplete():
                 node = heapq.heappop(self.heap)[2]
                 gradients = [each.total() if each.__class__ is Pieces else each for each in self.arriving.pop(node)]
                 if node.sequence < self.floor:
@@ -140,6 +140,12 @@ class Pass:
         finally:
             recording.enabled, running.task = saved, outer
         return self.results
+
+    def _incomplete(self) -> bool:
+        """Have leaves run that got fewer gradients than were on their way; return whether there are any."""
+        for node in self.arriving:
+            heapq.heappush(self.heap, (-node.sequence, next(self.turns), node))
+        return bool(self.heap)
 
     def _return(self, node: Node, gradients: list[Any]) -> None:
         """Keep the gradients that were asked for."""
