@@ -13,4 +13,4 @@ RUNTIME = Variable(
     "WEBGPU_TORCH_RUNTIME", "the WebGPU implementation: wgpu (wgpu-native), or dawn; the faster one otherwise"
 )
 CHECKED = Variable("WEBGPU_TORCH_CHECKED", "1: WebGPU modules with bounds checks, and Dawn checks what is recorded")
-PAIRS = Variable("WEBGPU_TORCH_PAIRS", "0: products of float32 and bfloat16 without matrix units")
+PAIRS = Variable("WEBGPU_TORCH_PAIRS", "0: products and attention of float32 and bfloat16 without matrix units")
