@@ -8,10 +8,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeVar
 
 import codegen_harness
 import pytest
 from codegen_harness import Harness
+from test_contraction_matrix import computing
 from webgpu_torch_backend_wgpu.gpu.interface import MATRIX_HEAD, MatrixUnit
 from webgpu_torch_backend_wgpu.program import Capabilities, Pass, Program
 
@@ -81,10 +83,34 @@ class Emulation:
         return Pass(given.name, text, given.workgroups, given.bindings, given.sizes)
 
 
+@dataclass(frozen=True)
+class Adapter:
+    """Where kernels run: on matrix units, or on what every adapter has in their place."""
+
+    harness: Harness
+    capabilities: Capabilities
+    emulation: Emulation | None
+
+    def spelled(self, given: Program) -> Program:
+        """Return a program as the adapter runs it."""
+        return given if self.emulation is None else self.emulation.program(given)
+
+
+_Adapter = TypeVar("_Adapter", bound=Adapter)
+#: where tests of kernels for units run
+PLACES = "emulated", "units"
+
+
 @cache
-def emulated() -> tuple[Harness, Emulation]:
-    """Return any adapter and matrix units for it; leaves a test out where it has no subgroups of one size, or no halves."""
+def opened(kind: type[_Adapter], place: str, size: int) -> _Adapter:
+    """Return an adapter, with units that are emulated, of matrices of so many rows, or with its own; leaves a test out without."""
+    if place == "units":
+        found = computing()
+        facts = found.native.facts.replace(packs_halves=True, keeps_rests=True, products=5e14)
+        return kind(found, found.native.replace(facts=facts), None)
     found = codegen_harness.harness()
-    if not found.native.subgroup_size or not found.native.half:
+    threads = found.native.subgroup_size
+    if not threads or threads % 8 or not found.native.half:
         pytest.skip("the adapter has no subgroups of one size, or no halves")
-    return found, Emulation(MatrixUnit("f16", "f32", 16, 16, 16, found.native.subgroup_size))
+    emulation = Emulation(MatrixUnit("f16", "f32", size, size, size, threads))
+    return kind(found, emulation.capabilities(found.native), emulation)

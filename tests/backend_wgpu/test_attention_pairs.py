@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
+import matrix_emulation
 import numpy as np
 import pytest
 import torch
-from codegen_harness import Harness
 from contraction_cases import draw
 from hypothesis import strategies as st
-from matrix_emulation import Emulation, emulated
 from test_attention_kernels import check
-from test_contraction_matrix import UNITS, assert_valid, computing
+from test_contraction_matrix import UNITS, assert_valid
 from test_contraction_pairs import able
 from webgpu_torch_backend_wgpu.codegen import VARIANTS, choose
 from webgpu_torch_backend_wgpu.codegen.attention_pairs import (
@@ -26,7 +23,6 @@ from webgpu_torch_backend_wgpu.codegen.attention_pairs import (
     generate_attention_pairs,
 )
 from webgpu_torch_backend_wgpu.codegen.variants import Variant
-from webgpu_torch_backend_wgpu.gpu.interface import MatrixUnit
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
 from webgpu_torch_core.ir.dtypes import bfloat16, bool_, float16, float32
 from webgpu_torch_core.ir.expression import coordinate
@@ -43,7 +39,7 @@ CASES = {
 }
 
 
-class _InMemory(AttentionPairsTile):
+class _InMemory(AttentionScaledTile):
     """Blocks whose rows stay in workgroup memory: emulated units find nothing elsewhere."""
 
     __slots__ = ()
@@ -53,22 +49,14 @@ class _InMemory(AttentionPairsTile):
         return False
 
 
-class _SinglesInMemory(AttentionScaledTile):
-    """The same of single halves."""
+class _PairsInMemory(_InMemory, AttentionPairsTile):
+    """The same of pairs."""
 
     __slots__ = ()
 
-    @property
-    def kept(self) -> bool:
-        return False
 
-
-class Adapter(NamedTuple):
-    """Where kernels run: on matrix units, or on what every adapter has in their place."""
-
-    harness: Harness
-    capabilities: Capabilities
-    emulation: Emulation | None
+class Adapter(matrix_emulation.Adapter):
+    """Runs attention by pairs."""
 
     def tiles(self, kernel: Attention) -> list[AttentionScaledTile]:
         """Return the blocks of a kernel; of an emulation small ones, whose subgroups share rows or not."""
@@ -77,13 +65,12 @@ class Adapter(NamedTuple):
             return found
         k, v = (math.prod(each) for each in (kernel.k, kernel.v))
         unit, padded = self.emulation.unit, -(-k // 16) * 16
-        kind = _SinglesInMemory if kernel.operands[0].dtype is bfloat16 else _InMemory
+        kind = _InMemory if kernel.operands[0].dtype is bfloat16 else _PairsInMemory
         return [kind(16, 16, padded, -(-v // (16 * each)) * 16 * each, each, 1, unit) for each in (1, 2)]
 
     def emit(self, kernel: Attention, _: Capabilities, tile: AttentionScaledTile) -> Program:
         """Return the program of a kernel by a tile."""
-        found = generate_attention_pairs(kernel, self.capabilities, tile)
-        return found if self.emulation is None else self.emulation.program(found)
+        return self.spelled(generate_attention_pairs(kernel, self.capabilities, tile))
 
     def run(self, kernel: Attention, operands: list[torch.Tensor], tile: AttentionScaledTile) -> list[torch.Tensor]:
         """Return what a tile computes."""
@@ -92,27 +79,9 @@ class Adapter(NamedTuple):
             return self.harness.run(kernel, [each.flatten() for each in operands], (0.25,))
 
 
-@cache
-def without_units() -> Adapter:
-    """Return any adapter, with units that are emulated."""
-    found, _ = emulated()
-    emulation = Emulation(MatrixUnit("f16", "f32", 8, 8, 8, found.native.subgroup_size))
-    if found.native.subgroup_size % 8:
-        pytest.skip("subgroups have fewer threads than matrices rows")
-    return Adapter(found, emulation.capabilities(found.native), emulation)
-
-
-@cache
-def with_units() -> Adapter:
-    """Return an adapter with matrix units, or leave a test out."""
-    found = computing()
-    facts = found.native.facts.replace(packs_halves=True, keeps_rests=True, products=5e14)
-    return Adapter(found, found.native.replace(facts=facts), None)
-
-
-@pytest.fixture(params=[without_units, with_units], ids=["emulated", "units"])
+@pytest.fixture(params=matrix_emulation.PLACES)
 def adapter(request: pytest.FixtureRequest) -> Adapter:
-    return request.param()
+    return matrix_emulation.opened(Adapter, request.param, 8)
 
 
 def test_long_attention_is_by_pairs() -> None:

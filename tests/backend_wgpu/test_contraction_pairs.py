@@ -7,17 +7,15 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product as combinations
 from pathlib import Path
-from typing import NamedTuple
 
 import codegen_harness
+import matrix_emulation
 import numpy as np
 import pytest
 import torch
-from codegen_harness import Harness
 from contraction_cases import draw, product
 from hypothesis import strategies as st
-from matrix_emulation import Emulation, emulated
-from test_contraction_matrix import UNITS, assert_valid, checking, computing
+from test_contraction_matrix import UNITS, assert_valid, checking
 from webgpu_torch_backend_wgpu.codegen import choose
 from webgpu_torch_backend_wgpu.codegen.contraction_magnitudes import span_of
 from webgpu_torch_backend_wgpu.codegen.contraction_pairs import PairTile, generate_pairs, pair_tiles_of
@@ -132,12 +130,8 @@ def test_any_span() -> None:
     draw(60, any_span, derandomize=True)
 
 
-class Adapter(NamedTuple):
-    """Where kernels run: on matrix units, or on what every adapter has in their place."""
-
-    harness: Harness
-    capabilities: Capabilities
-    emulation: Emulation | None
+class Adapter(matrix_emulation.Adapter):
+    """Runs products by pairs."""
 
     def tiles(self, kernel: Contraction) -> list[PairTile]:
         """Return the tiles of a kernel, whole and split in two; of an emulation small ones."""
@@ -149,8 +143,7 @@ class Adapter(NamedTuple):
         """Return what a tile computes."""
 
         def make(kernel: Contraction, _: Capabilities) -> Program:
-            found = generate_pairs(kernel, self.capabilities, tile)
-            return found if self.emulation is None else self.emulation.program(found)
+            return self.spelled(generate_pairs(kernel, self.capabilities, tile))
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(codegen_harness, "generate", make)
@@ -158,24 +151,9 @@ class Adapter(NamedTuple):
         return got.double().numpy()
 
 
-@cache
-def without_units() -> Adapter:
-    """Return any adapter, with units that are emulated."""
-    found, emulation = emulated()
-    return Adapter(found, emulation.capabilities(found.native), emulation)
-
-
-@cache
-def with_units() -> Adapter:
-    """Return an adapter with matrix units, or leave a test out."""
-    found = computing()
-    facts = found.native.facts.replace(packs_halves=True, keeps_rests=True, products=5e14)
-    return Adapter(found, found.native.replace(facts=facts), None)
-
-
-@pytest.fixture(params=[without_units, with_units], ids=["emulated", "units"])
+@pytest.fixture(params=matrix_emulation.PLACES)
 def adapter(request: pytest.FixtureRequest) -> Adapter:
-    return request.param()
+    return matrix_emulation.opened(Adapter, request.param, 16)
 
 
 def errors(got: np.ndarray, left: torch.Tensor, right: torch.Tensor) -> None:

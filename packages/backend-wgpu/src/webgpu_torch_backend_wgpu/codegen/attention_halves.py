@@ -48,10 +48,14 @@ class HalvesSide:
         self.pieces = -(-self.rows // self.piece)
         self.groups = -(-self.rows * padded // (_EIGHT * THREADS * _TURNS))
 
-    def _frame(self, module: Module, capabilities: Capabilities) -> Frame:
-        """Return the frame whose left side this is, read along its width."""
+    def _begin(self, module: Module, capabilities: Capabilities, flat: Node) -> tuple[Frame, Node, list[Node], int]:
+        """Write which batch a workgroup has; return the frame whose left side this is, read along its width, the batch, its
+        coordinates, and how many neighbours are loaded at once."""
         contraction = as_contraction(self.kernel, *self._groups, self._value, constant(0.0, float32))
-        return Frame(contraction, capabilities, module)
+        frame = Frame(contraction, capabilities, module)
+        flat = module.body.let(module.fresh("flat"), flat)
+        lanes = frame.left.lanes if frame.left.axis == "k" else 1
+        return frame, flat, self.moving.coordinates(module, flat), lanes
 
     def flat(self, batch: list[Node]) -> Node:
         """Return the number of a batch among those along which the side moves."""
@@ -73,11 +77,7 @@ class HalvesSide:
     def find(self, module: Module, capabilities: Capabilities, group: Node) -> None:
         """Write what finds the word of a workgroup's piece."""
         body, fresh = module.body, module.fresh
-        frame = self._frame(module, capabilities)
-        side = frame.left
-        lanes = side.lanes if side.axis == "k" else 1
-        flat = body.let(fresh("flat"), group // self.pieces)
-        batch = self.moving.coordinates(module, flat)
+        frame, _, batch, lanes = self._begin(module, capabilities, group // self.pieces)
         first = body.let(fresh("first"), group % self.pieces * self.piece)
         steps = self.width // lanes
         count = body.let(fresh("count"), minimum(first + self.piece, self.rows) * steps - first * steps)
@@ -105,11 +105,7 @@ class HalvesSide:
     def cut(self, module: Module, capabilities: Capabilities, cutter: Cutter, count: int, group: Node) -> None:
         """Write what cuts a workgroup's numbers, and leaves the word of its batch: with a flag if any of all ``count`` pieces' words has one."""
         body, fresh = module.body, module.fresh
-        frame = self._frame(module, capabilities)
-        side = frame.left
-        lanes = side.lanes if side.axis == "k" else 1
-        flat = body.let(fresh("flat"), group // self.groups)
-        batch = self.moving.coordinates(module, flat)
+        frame, flat, batch, lanes = self._begin(module, capabilities, group // self.groups)
         found = body.var(fresh("found"), fixed(0))
         own = body.let(fresh("own"), flat * self.pieces + self.first)
         with body.loop(fresh("at"), THREAD, lambda at: at < count, THREADS) as at:

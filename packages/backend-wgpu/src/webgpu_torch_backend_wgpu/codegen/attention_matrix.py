@@ -213,6 +213,11 @@ class MatrixWriter(RowWriter):
         arguments = (Prefix("&", self.blocks), at, matrix, fixed(pitch))
         self.body.add(Do(Call("subgroupMatrixStore<row_major>", arguments, "")))
 
+    def _loaded(self, kind: str, at: Node, pitch: int) -> Node:
+        """Return a matrix that lies row by row in workgroup memory."""
+        where = (Prefix("&", self.blocks), at, fixed(pitch))
+        return Call(f"subgroupMatrixLoad<{kind}, row_major>", where, kind)
+
     def _rows_at(self, deep: int, parts: Iterable[int]) -> dict[int, list[Name]]:
         """Return parts of the subgroup's rows at a depth, as matrices."""
         found: dict[int, list[Name]] = {}
@@ -259,14 +264,7 @@ class MatrixWriter(RowWriter):
                 for part in sorted({part for part, _ in self.weighted}):
                     start = self.given + part * tile.m * self.given_pitch + deep // HALVES
                     places = [self._at(start, self.given_pitch, row) for row in self.down]
-                    loads = [
-                        Call(
-                            f"subgroupMatrixLoad<{kind}, row_major>",
-                            (Prefix("&", self.blocks), at, fixed(self.given_pitch)),
-                            kind,
-                        )
-                        for at in places
-                    ]
+                    loads = [self._loaded(kind, at, self.given_pitch) for at in places]
                     rows[part] = [body.let(f"a{row}" + "r" * part, each) for row, each in enumerate(loads)]
                 for at in range(len(self.sums[0])):
                     place = self._beyond(fixed(at * unit.n), self.wide, tile.v // tile.across)
@@ -370,8 +368,7 @@ class MatrixWriter(RowWriter):
                 body.set(each, bitcast("vec4<u32>", bitcast("vec4<f32>", each) * shrink))
             body.barrier()
             for row in self.down:
-                where = (Prefix("&", self.blocks), self._at(self.scores, pitch, row, subgroup), fixed(pitch))
-                body.set(self.sums[row][at], Call(f"subgroupMatrixLoad<{kind}, row_major>", where, kind))
+                body.set(self.sums[row][at], self._loaded(kind, self._at(self.scores, pitch, row, subgroup), pitch))
             body.barrier()
 
     def _leave(self) -> None:

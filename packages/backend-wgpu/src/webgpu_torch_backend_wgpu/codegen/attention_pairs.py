@@ -18,12 +18,12 @@ from ..program import Capabilities, Program
 from .access import LANES
 from .attention_halves import HalvesSide, HalvesSides
 from .attention_matrix import MatrixWriter
-from .attention_matrix_tile import PAD_HALVES, AttentionMatrixTile, attending_seconds, fitting_blocks
+from .attention_matrix_tile import HALVES, PAD_HALVES, AttentionMatrixTile, attending_seconds, fitting_blocks
 from .contraction import binds
 from .contraction_magnitudes import flag
 from .contraction_matrix import HalvesBlock, half_of, unit_of
 from .ir import Node, bitcast, choose, every, fixed, minimum, vector, zero
-from .pairs import Cutter, exponent_of, makes_pairs, parts_of, power_of_two
+from .pairs import Cutter, exponent_of, makes_pairs, parts_of, unscaling
 
 #: rows, columns at a time, subgroups that share rows and matrices below each other, that workgroups compute, and the share of the
 #: units' rate that they reach with all of these busy, with products up to 64 deep and deeper ones
@@ -86,31 +86,24 @@ class _Halves(HalvesBlock):
     """Brings rows of a side as halves: those that are near, and behind them what is left."""
 
     def __init__(self, writer: _Writer, side: HalvesSide, rows: int, along_k: bool, start: int, prefix: str) -> None:
+        threads, blocks = writer.tile.threads, writer.blocks
         super().__init__(
-            writer.body,
-            along_k,
-            side.padded,
-            rows,
-            PAD_HALVES,
-            writer.tile.threads,
-            writer.blocks,
-            start,
-            prefix,
-            side.parts,
-        )
-        self.module, self.side, self.count_of_rows = writer.module, side, rows
+            writer.body, along_k, side.padded, rows, PAD_HALVES, threads, blocks, start, prefix, side.parts
+        )  # fmt: skip
+        self.module, self.side = writer.module, side
 
     def fetch(self, batch: list[Node], base: Node, depth: Node) -> None:
-        body, side, per = self.body, self.side, self.along // 8
-        flat, first = self.side.flat(batch), base + depth
+        body, side, rows = self.body, self.side, fixed(self.across)
+        flat, first = side.flat(batch), base + depth
+        partial = side.rows % self.across != 0
+        end = side.rows if self.end is None and partial else self.end
         for number, target in enumerate(self.registers):
-            eight, across = self.place(number, per)
+            eight, across = self.place(number, self.along // HALVES)
             with body.when(None):
                 across = body.let("across", across)
-                row = body.let("row", first + across % fixed(self.count_of_rows))
-                inside = minimum(row, side.rows - 1) if side.rows % self.count_of_rows else row
-                found = side.eight(self.module, flat, across // fixed(self.count_of_rows), inside, eight)
-                end = self.end if self.end is not None or side.rows % self.count_of_rows == 0 else side.rows
+                row = body.let("row", first + across % rows)
+                inside = minimum(row, side.rows - 1) if partial else row
+                found = side.eight(self.module, flat, across // rows, inside, eight)
                 body.set(target, found if end is None else choose(row < end, found, zero(target.type)))
 
 
@@ -144,16 +137,15 @@ class _Writer(MatrixWriter):
         words = [each.word(self.module, each.flat(self.batch)) for each in (sides.rows, sides.columns, sides.values)]
         odd = body.let("flags", flag(words[2]))
         self.odd, self.nothing = body.let("odd", odd.differs(fixed(0))), body.let("nothing", fixed(0) - (odd >> 31))
-        exponents = [body.let("exponent", exponent_of(words[0]) + exponent_of(words[1])), exponent_of(words[2])]
-        # Two powers, as one may be too large for a float32.
-        self.powers: list[list[Node]] = []
-        for name, exponent in zip(("score", "value"), exponents, strict=True):
-            whole = body.let(f"{name}_exponent", exponent)
-            half = body.let(f"{name}_half", whole >> 1)
-            powers = power_of_two(-half), power_of_two(half - whole)
-            self.powers.append([body.let(f"{name}_power{number}", each) for number, each in enumerate(powers)])
-        tile = self.tile
-        vectors = tile.v // tile.members // LANES
+        exponents = [
+            body.let("score_exponent", exponent_of(words[0]) + exponent_of(words[1])),
+            body.let("value_exponent", exponent_of(words[2])),
+        ]
+        self.powers = [
+            [body.let(f"{name}_power{number}", each) for number, each in enumerate(unscaling(exponent))]
+            for name, exponent in zip(("score", "value"), exponents, strict=True)
+        ]
+        vectors = self.tile.v // self.tile.members // LANES
         self.totals = [body.var(f"total{number}", zero("vec4<f32>")) for number in range(vectors)]
 
     def product_of(self, found: Node) -> Node:

@@ -48,10 +48,16 @@ def exponent_of(word: Node) -> Node:
     )
 
 
-def unscaled(value: Node, exponent: Node) -> Node:
-    """Return a number without the power of two that it was scaled by: too large a one for one float32."""
+def unscaling(exponent: Node) -> tuple[Node, Node]:
+    """Return two factors that undo a scaling by two to the power of an exponent: one may be too large for a float32."""
     half = exponent >> 1
-    return value * power_of_two(-half) * power_of_two(half - exponent)
+    return power_of_two(-half), power_of_two(half - exponent)
+
+
+def unscaled(value: Node, exponent: Node) -> Node:
+    """Return a number without the power of two that it was scaled by."""
+    one, other = unscaling(exponent)
+    return value * one * other
 
 
 class Cutter:

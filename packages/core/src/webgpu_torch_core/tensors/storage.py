@@ -16,6 +16,10 @@ from ..record.grad_mode import recording
 storage_numbers = itertools.count(1)
 
 
+def _is_size(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 class Size(tuple[int, ...]):
     """A tensor's shape: a tuple of ints.
 
@@ -28,13 +32,13 @@ class Size(tuple[int, ...]):
     def __new__(cls, sizes: Iterable[int] = ()) -> Size:
         """Return the shape of these sizes; those of tensors are made without this check."""
         found = tuple.__new__(cls, sizes)
-        if all(isinstance(each, int) and not isinstance(each, bool) for each in found):
+        if all(map(_is_size, found)):
             return found
         ints: list[int] = []
         for place, each in enumerate(found):
             try:
                 # A tensor of one integer has an index, others none; True is 1. Sizes that stand for others stay what they are.
-                ints.append(each if isinstance(each, int) and not isinstance(each, bool) else operator.index(each))
+                ints.append(each if _is_size(each) else operator.index(each))
             except TypeError as error:
                 kind = type(each).__name__
                 raise TypeError(f"torch.Size() takes an iterable of 'int' (item {place} is '{kind}')") from error
