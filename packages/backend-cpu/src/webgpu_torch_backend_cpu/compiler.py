@@ -32,7 +32,7 @@ PAGE, WAYS, CLOSE = 1 << 12, 8, 1 << 9
 _IN_DOUBLES = frozenset(("floor_divide", "remainder", "fmod", "erfc"))
 
 #: what the source of kernels names: ``array`` makes a view, of a type that has its name with a line behind it
-_SCOPE = {
+SCOPE = {
     "n": np, "r": runtime, "contracting": contracting, "reductions": reductions, "scattering": scattering, "gathers": gathers, "pool": pool, "array": np.ndarray,
     **{f"{name}_": np.dtype(name) for name in set(TYPES.values())},
 }  # fmt: skip
@@ -51,7 +51,7 @@ def compile_kernel(kernel: Any) -> Callable[..., None]:
         keep(name, found)
     # Tracebacks and debuggers show the generated lines.
     linecache.cache[file] = (len(found.source), None, found.source.splitlines(True), file)
-    scope: dict[str, Any] = {**_SCOPE, **found.constants}
+    scope: dict[str, Any] = {**SCOPE, **found.constants}
     exec(found.code, scope)
     return scope["kernel"]
 

@@ -13,13 +13,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 from webgpu_torch_core.backend.collection import without_collection
-from webgpu_torch_core.backend.interface import Copy, Device, OutOfMemoryError, Plan
+from webgpu_torch_core.backend.interface import Copy, Device, Launch, OutOfMemoryError, Plan
 from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.record.runs import Run, picker
+from webgpu_torch_core.record.tape import Value
 
 from . import random, threads
+from .at_once import Whole, whole
 from .compiler import may_have_written, source_of
 from .jit.adaptive import Adaptive, compiled, description
 from .kept import files
@@ -87,11 +89,11 @@ class CpuDevice(Device):
         ]
 
     def write(self, buffer: Buffer, data: memoryview) -> None:
-        buffer.array[: len(data)] = np.frombuffer(data, np.uint8)
+        _bytes(buffer.array)[: len(data)] = np.frombuffer(data, np.uint8)
 
     def read(self, buffer: Buffer, nbytes: int) -> bytearray:
         array = buffer.array
-        return bytearray(array if array.nbytes == nbytes else array[:nbytes])
+        return bytearray(array if array.nbytes == nbytes else _bytes(array)[:nbytes])
 
     def wrap_host(self, memory: memoryview) -> Buffer:
         """Return a buffer that shares the host's memory."""
@@ -103,7 +105,7 @@ class CpuDevice(Device):
 
     def as_array(self, buffer: Buffer, kind: dtype, count: int) -> Any:
         """Return a buffer's elements as an array that shares its memory."""
-        return buffer.array[: count * kind.itemsize].view(TYPES[kind.name])
+        return _bytes(buffer.array)[: count * kind.itemsize].view(TYPES[kind.name])
 
     def run(self, plan: Plan, externals: Sequence[Any], parameters: Sequence[float | int]) -> None:
         self.advance(Run(plan, externals, parameters))
@@ -126,9 +128,7 @@ class CpuDevice(Device):
         run = _quietly if not _BY_CONTEXT or _is_quiet.get() else _quiet.enter
         run(function, operands(arrays), outputs(arrays), numbers(parameters))
 
-    def single(
-        self, plan: Plan, sizes: Sequence[int]
-    ) -> Callable[[Sequence[object], Sequence[float | int]], list[object]]:
+    def single(self, plan: Plan, sizes: Sequence[int]) -> Launch:
         ((function, operands, *_),) = plan.prepared or self._prepared(plan)
         step, last = plan.steps[0], plan.externals - 1
         # One new output, and the parameters as they come.
@@ -140,23 +140,53 @@ class CpuDevice(Device):
         settles = isinstance(function, Adaptive)
         in_order = step.operands == (*range(last),)
 
-        def launch(buffers: Sequence[object], parameters: Sequence[float | int]) -> list[object]:
+        def launch(values: Sequence[Value], parameters: Sequence[float | int]) -> list[object]:
             # What a program does that reads each of a few numbers: each call counts.
             nonlocal function, settles
             if settles and function.settled is not None:
                 function, settles = function.settled, False
             array = _empty(size, _BYTE)
-            if len(buffers) == 2:
+            if len(values) == 2:
                 # Without the call that a comprehension is.
-                one, other = buffers
-                arrays: Sequence[object] = (one.array, other.array)  # type: ignore[attr-defined]
+                one, other = values
+                arrays: Sequence[object] = (one.buffer.array, other.buffer.array)
             else:
-                arrays = [buffer.array for buffer in buffers]  # type: ignore[attr-defined]
+                arrays = [value.buffer.array for value in values]
             run = _quietly if not _BY_CONTEXT or _is_quiet.get() else _quiet.enter
             run(function, arrays if in_order else operands(arrays), (array,), parameters)
             return [Buffer(self, array, size)]
 
-        return launch
+        found = whole(step.kernel)
+        if found is None or not in_order or (settles and found.steps > 1):
+            return launch
+        return self._launching(found, size, launch)
+
+    def _launching(self, found: Whole, size: int, otherwise: Launch) -> Launch:
+        """Return what calls a kernel's function of whole arrays."""
+        function, kind, another = found.function, found.types[0], found.types[-1]
+        numbered, enter = not isinstance(function, np.ufunc), _short
+
+        def launch_one(values: Sequence[Value], parameters: Sequence[float | int]) -> list[object]:
+            (value,) = values
+            buffer = value.buffer
+            array = buffer.array
+            if array.dtype is not kind:
+                array = _typed(buffer, kind)
+            made = enter(function, array, parameters)
+            return [Buffer(self, made, size)] if made.nbytes == size else otherwise(values, parameters)
+
+        def launch_two(values: Sequence[Value], parameters: Sequence[float | int]) -> list[object]:
+            one, other = values
+            first, second = one.buffer, other.buffer
+            left, right = first.array, second.array
+            if left.dtype is not kind:
+                left = _typed(first, kind)
+            if right.dtype is not another:
+                right = _typed(second, another)
+            made = enter(function, left, right, parameters) if numbered else enter(function, left, right)
+            return [Buffer(self, made, size)] if made.nbytes == size else otherwise(values, parameters)
+
+        return launch_one if len(found.types) == 1 else launch_two
 
     def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
         entries = [
@@ -204,7 +234,7 @@ class CpuDevice(Device):
             count = number_of_elements(shape)
             # Complex numbers lie in memory as NumPy has them.
             of = kind.name if kind.is_complex else TYPES[kind.name]
-            array = buffer.array[: count * kind.itemsize].view(of).reshape(shape)
+            array = _bytes(buffer.array)[: count * kind.itemsize].view(of).reshape(shape)
             # It may be a user's tensor itself.
             array.flags.writeable = False
             arrays.append(array)
@@ -245,6 +275,19 @@ class CpuDevice(Device):
         return self.buffers
 
 
+def _bytes(array: np.ndarray) -> np.ndarray:
+    """Return the bytes of a buffer's array."""
+    return array if array.dtype is _BYTE else array.view(_BYTE)
+
+
+def _typed(buffer: Buffer, kind: np.dtype) -> np.ndarray:
+    """Return a buffer's array with elements of a type, which it has from now on where it is not given back to the pool."""
+    array = buffer.array.view(kind)
+    if buffer.nbytes < _SMALLEST:
+        buffer.array = array
+    return array
+
+
 class _Quiet(threading.local):
     """Enters a context of the thread where NumPy warns of nothing: quicker than to turn that off and on again."""
 
@@ -259,6 +302,8 @@ class _Quiet(threading.local):
 _BY_CONTEXT = int(np.__version__.partition(".")[0]) >= 2
 _is_quiet = contextvars.ContextVar("_is_quiet", default=False)
 _quiet = _Quiet()
+#: the same for what takes less time than to look for the thread's own: while another thread is there, it raises an exception
+_short = _Quiet().enter
 
 
 def _quietly(function: Callable[..., Result], *arguments: object) -> Result:
@@ -279,7 +324,7 @@ def _run_entries(run: Run, entries: Sequence[Entry]) -> None:
         for number in run.remaining():
             function, operands, outputs, numbers = entries[number]
             if function is None:
-                arrays[outputs][:numbers] = arrays[operands][:numbers]
+                _bytes(arrays[outputs])[:numbers] = _bytes(arrays[operands])[:numbers]
             else:
                 function(operands(arrays), outputs(arrays), numbers(parameters))
     except Exception as error:

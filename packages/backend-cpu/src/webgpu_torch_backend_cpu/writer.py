@@ -8,7 +8,7 @@ from typing import Any
 
 from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float16, float32
 from webgpu_torch_core.ir.expression import Expression
-from webgpu_torch_core.ir.kernels import Store
+from webgpu_torch_core.ir.kernels import Kernel, Store
 from webgpu_torch_core.ir.layouts import Shape, contiguous_strides, number_of_elements
 from webgpu_torch_core.ir.monoids import Monoid
 
@@ -56,10 +56,7 @@ class Writer:
         self.registers = 0
         sizes = [each.numel for each in (*kernel.operands, *kernel.outputs)]
         self.wide = max([*sizes, kernel.elements()]) >= WIDE_ELEMENTS
-        for index, kind in enumerate(kernel.parameters):
-            name = f"n.{TYPES[kind.name]}"
-            text = f"r.integer({name}, parameters[{index}])" if kind.category == 1 else f"{name}(parameters[{index}])"
-            self.head.append(f"p{index} = {text}")
+        self.head += parameter_lines(kernel)
 
     def simplified(self, stores: tuple[Store, ...], domain: Shape) -> tuple[Store, ...]:
         """Return stores over a domain with what it decides decided."""
@@ -312,6 +309,16 @@ class Writer:
             if inner <= 2 * limit:
                 break
         return block, indent
+
+
+def parameter_lines(kernel: Kernel) -> list[str]:
+    """Return the lines that give the kernel's parameters their types."""
+    lines = []
+    for index, kind in enumerate(kernel.parameters):
+        name = f"n.{TYPES[kind.name]}"
+        text = f"r.integer({name}, parameters[{index}])" if kind.category == 1 else f"{name}(parameters[{index}])"
+        lines.append(f"p{index} = {text}")
+    return lines
 
 
 def subscript(block: Block) -> str:

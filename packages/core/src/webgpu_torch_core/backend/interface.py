@@ -14,6 +14,7 @@ from ..random_streams.drawing import draw
 
 if TYPE_CHECKING:
     from ..record.runs import Run
+    from ..record.tape import Value
 
 #: The version of everything a backend is written against: this module, the kernel forms, the steps of expressions and the
 #: element types. A backend says which one it follows; see the promise in "Writing a backend".
@@ -63,6 +64,10 @@ class Plan:
 
 #: how many reports a device keeps apart: one per thread, as long as there are no more
 REPORT_SLOTS = 64
+
+
+#: what runs a plan of one kernel, given what has its inputs' buffers and its parameters, and returns the buffers of its outputs
+Launch = Callable[[Sequence["Value"], Sequence[float | int]], list[Any]]
 
 
 class DeviceLostError(RuntimeError):
@@ -225,16 +230,17 @@ class Device(ABC):
         """
         raise NotImplementedError(f"{self.name}: plans of one kernel run as all others do")
 
-    def single(
-        self, plan: Plan, sizes: Sequence[int]
-    ) -> Callable[[Sequence[object], Sequence[float | int]], list[object]]:
-        """Return what runs such a plan again and again: a function of the buffers that it reads and of its parameters, which
-        allocates the others, of these sizes, and returns them.
+    def single(self, plan: Plan, sizes: Sequence[int]) -> Launch:
+        """Return what runs such a plan again and again: a function of what has the buffers that it reads, as attributes ``buffer``,
+        and of its parameters, which allocates the others, of these sizes, and returns them.
 
-        Asked of devices with ``runs_single`` only.
+        It raises an exception where one of them is None or another device's. Asked of devices with ``runs_single`` only.
         """
 
-        def launch(buffers: Sequence[object], parameters: Sequence[float | int]) -> list[object]:
+        def launch(values: Sequence[Value], parameters: Sequence[float | int]) -> list[object]:
+            buffers = [value.buffer for value in values]
+            if None in buffers or any(value.engine.device is not self for value in values):
+                raise RuntimeError("a value that a kernel reads is another device's or not computed yet")
             made = self.allocate_all(sizes)
             self.run_single(plan, [*buffers, *made], parameters)
             return made

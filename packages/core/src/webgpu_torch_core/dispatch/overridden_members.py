@@ -50,10 +50,12 @@ def _operator(name: str, original: Any) -> Any:
             return NotImplemented
 
     def direct(self: Tensor, other: object, *more: object) -> object:
-        if overrides._active or more or (other.__class__ not in PLAIN and other.__class__ not in _NUMBERS):
+        if overrides._active or more:
             return operator(self, other, *more)
         if other.__class__ is Tensor:
             return of_two(self, other)  # type: ignore[misc]
+        if other.__class__ not in PLAIN and other.__class__ not in _NUMBERS:
+            return operator(self, other, *more)
         return record((self, other))  # type: ignore[misc]
 
     return wraps(original)(operator if record is None else direct)

@@ -232,7 +232,7 @@ def synchronize(place: Any = None) -> None:
         engine.flush()
         # What kernels report comes along with the wait.
         engine.device.synchronize()
-        if engine.reports or engine.recorder.failed is not None:
+        if engine.reports or engine.recorders.own.failed is not None:
             engine.raise_failed_checks()
 
 

@@ -25,7 +25,7 @@ from .checks import error_of, error_of_check
 from .context import context
 from .explaining import explain
 from .interrupts import hold
-from .lone import LONE_AFTER, Lone, run_at_once
+from .lone import LONE_AFTER, Lone, lone
 from .plans import planned
 from .recorder import Recorder, Recorders
 from .runs import Run, name_kernel
@@ -35,9 +35,6 @@ from .tape import NOWHERE, Entry, Structure, Tape, Value
 _new_entry = tuple.__new__
 NODE_LIMIT = config.NODE_LIMIT.number(8192)
 PLAN_CACHE_LIMIT = 512
-#: how many kernels may be recorded between two that become one, where the device begins while the host records: the first would
-#: wait for the second
-REACH = 64
 
 
 class Engine:
@@ -96,11 +93,14 @@ class Engine:
         """The kernels that this thread recorded and nothing has computed yet."""
         return [entry.kernel for entry in self.recorder.tape.entries]
 
-    def record(self, kernel: Any, values: Sequence[Value], parameters: Sequence[float | int] = ()) -> list[Value]:
+    def record(self, kernel: Any, values: Sequence[Value], parameters: Sequence[float | int] = ()) -> Sequence[Value]:
         """Append a kernel over these values and return its outputs, which nothing has computed yet."""
         recorder = self.recorders.own
-        if recorder.lone >= LONE_AFTER and (made := run_at_once(self, recorder, kernel, values, parameters)):
-            return made
+        if recorder.lone >= LONE_AFTER:
+            alone = self.lone.get(id(kernel)) or lone(self, kernel, values, parameters)
+            made = alone.run(recorder, values, parameters)
+            if made is not None:
+                return made
         tape, ahead, tapes_lock = recorder.tape, recorder.ahead, self.tapes_lock
         if ahead.traces and context.capture is None and ahead.reaches(kernel, tape):
             run_part(self, tape)
@@ -437,8 +437,7 @@ class Engine:
         self.counts["scheduled"] += 1
         fuses = fuses and self.device.fuses and not self.eager
         entries = [tape.entries[number] for number in numbers]
-        reach = REACH if self.device.asynchronous else None
-        return planned(entries, wanted, donatable, fuses, self.device, self.limits, reach)
+        return planned(entries, wanted, donatable, fuses, self.device, self.limits)
 
     def drive(self, tape: Tape, running: tuple[Scheduled, Run]) -> None:
         """Run a plan to its end and hand out its results, or to a kernel that fails; signals are delivered between kernels."""

@@ -6,17 +6,18 @@ has read a result, it records again, so that several operations can become one k
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 from weakref import ref
 
 from ..backend import profiling
-from ..ir.dtypes import dtype
 from ..ir.kernels import Kernel
 from .context import context
+from .runs import picker
 from .tape import Entry, Tape, Value
 
 if TYPE_CHECKING:
+    from ..backend.interface import Launch
     from .engine import Engine
     from .recorder import Recorder
 
@@ -24,62 +25,68 @@ if TYPE_CHECKING:
 LONE_AFTER = 4
 
 
-class Lone(NamedTuple):
+class Lone:
     """How a kernel runs alone.
 
-    Fields:
+    Attributes:
         kernel: the one that was recorded; its identity is what it is found by, as long as it is here.
-        launch: what takes the buffers of its operands and its parameters, and returns those of its outputs; None where it has to be
-            recorded.
-        single: the type and the number of elements of its output, if there is one only.
-        order: which of the buffers each of several outputs is.
+        launch: what takes the values of its operands and its parameters, and returns the buffers of its outputs; None where it has
+            to be recorded.
+        picked: what picks the values that the plan reads, in its order; None where these are all of them as they are.
+        order: which of the buffers each output's is; None where there is one only.
     """
 
-    kernel: Kernel
-    launch: Callable[[list[Any], Sequence[float | int]], list[Any]] | None = None
-    single: tuple[dtype, int] | None = None
-    order: tuple[int, ...] = ()
+    __slots__ = ("dtype", "engine", "kernel", "launch", "numel", "order", "picked")
 
+    def __init__(
+        self, engine: Engine, kernel: Kernel, launch: Launch | None, inputs: tuple[int, ...], order: tuple[int, ...]
+    ) -> None:
+        self.engine, self.kernel, self.launch = engine, kernel, launch
+        self.picked = None if inputs == tuple(range(len(kernel.operands))) else picker(inputs)
+        self.dtype, self.numel = kernel.outputs[0].dtype, kernel.outputs[0].numel
+        self.order = order if len(order) > 1 else None
 
-def run_at_once(
-    engine: Engine, recorder: Recorder, kernel: Kernel, values: Sequence[Value], parameters: Sequence[float | int]
-) -> list[Value] | None:
-    """Run a kernel and return what it made; None where it has to be recorded.
+    def run(
+        self, recorder: Recorder, values: Sequence[Value], parameters: Sequence[float | int]
+    ) -> Sequence[Value] | None:
+        """Run the kernel and return what it made; None where it has to be recorded.
 
-    Nothing is lost by an exception: the kernel writes into new buffers only, and what recording it raises has its name.
-    """
-    if recorder.unread:
-        recorder.unread, recorder.lone = False, 0
-        return None
-    tape = recorder.tape
-    if (tape.open and tape.entries) or profiling.listener is not None or context.capture is not None:
-        return None
-    buffers: list[Any] = []
-    for value in values:
-        buffer = value.buffer
-        if buffer is None or value.engine is not engine:
+        Nothing is lost by an exception: the kernel writes into new buffers only, and what recording it raises has its name.
+        """
+        if recorder.unread:
+            recorder.unread, recorder.lone = False, 0
             return None
-        buffers.append(buffer)
-    found = engine.lone.get(id(kernel))
-    try:
-        if found is None:
-            with engine.lock:
-                found = engine.lone[id(kernel)] = _planned(engine, kernel, values, parameters)
-        if found.launch is None:
+        launch, engine, tape = self.launch, self.engine, recorder.tape
+        if (tape.open and tape.entries) or profiling.listener is not None or context.capture is not None:
+            return None
+        if launch is None:
             recorder.lone = 0
             return None
-        made = found.launch(buffers, parameters)
-    except Exception:
-        return None
-    engine.at_once += 1
-    recorder.unread = True
-    if found.single is not None:
-        kind, numel = found.single
-        return [Value(engine, kind, numel, made[0])]
-    return [
-        Value(engine, output.dtype, output.numel, made[place])
-        for output, place in zip(kernel.outputs, found.order, strict=True)
-    ]
+        try:
+            made = launch(values if self.picked is None else self.picked(values), parameters)
+        except Exception:
+            # One of the values may be another device's, or what another thread has not computed yet.
+            return None
+        engine.at_once += 1
+        recorder.unread = True
+        if self.order is None:
+            return (Value(engine, self.dtype, self.numel, made[0]),)
+        outputs = self.kernel.outputs
+        return [
+            Value(engine, each.dtype, each.numel, made[place]) for each, place in zip(outputs, self.order, strict=True)
+        ]
+
+
+def lone(engine: Engine, kernel: Kernel, values: Sequence[Value], parameters: Sequence[float | int]) -> Lone:
+    """Return how a kernel runs alone, which is remembered."""
+    with engine.lock:
+        try:
+            found = _planned(engine, kernel, values, parameters)
+        except Exception:
+            # Recording it raises what it is.
+            return Lone(engine, kernel, None, (), ())
+        engine.lone[id(kernel)] = found
+        return found
 
 
 def _planned(engine: Engine, kernel: Kernel, values: Sequence[Value], parameters: Sequence[float | int]) -> Lone:
@@ -92,9 +99,10 @@ def _planned(engine: Engine, kernel: Kernel, values: Sequence[Value], parameters
     tape.slots += map(ref, made)
     tape.entries.append(Entry(kernel, operands, first, tuple(parameters)))
     scheduled = engine.schedule(tape, [0], range(first, len(tape.slots)), (), True)
-    # Inputs as they come in, and an output of its own for each.
-    if not (scheduled.single and scheduled.inputs == tuple(range(first)) and len(scheduled.outputs) == len(made)):
-        return Lone(kernel)
+    # An output of its own for each.
+    if not scheduled.single or len(scheduled.outputs) != len(made):
+        return Lone(engine, kernel, None, (), ())
     launch = engine.device.single(scheduled.plan, scheduled.fresh)
-    single = (made[0].dtype, made[0].numel) if len(made) == 1 else None
-    return Lone(kernel, launch, single, tuple([number - first for _, number in scheduled.outputs]))
+    # Slots are operands' numbers; new buffers are counted behind those that are read.
+    order = tuple([number - len(scheduled.inputs) for _, number in scheduled.outputs])
+    return Lone(engine, kernel, launch, scheduled.inputs, order)

@@ -20,6 +20,10 @@ from ..ir.expression import topological
 from ..scheduling import Limits, Scheduled, described, schedule
 from .tape import Entry
 
+#: how many kernels may be recorded between two that become one, where the device begins while the host records: the first would
+#: wait for the second
+REACH = 64
+
 
 def planned(
     entries: Sequence[Entry],
@@ -28,12 +32,12 @@ def planned(
     fuses: bool,
     device: Device,
     limits: Limits,
-    reach: int | None = None,
 ) -> Scheduled:
     """Return the plan of some entries of a tape, which an earlier process may have made.
 
     Args: as for :func:`webgpu_torch_core.scheduling.schedule`.
     """
+    reach = REACH if device.asynchronous else None
 
     def plan() -> Scheduled:
         name = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 import operator
 import sys
-import weakref
 from collections.abc import Iterable
 from typing import Any
+from weakref import ref
 
 from ..ir.dtypes import dtype
 from ..record.devices import MetaEngine
@@ -77,19 +77,19 @@ class Storage:
         # Made in inference mode: of no use to gradients later.
         self.inference = recording.inference
         self.number = next(storage_numbers)
-        value.owner = weakref.ref(self)
+        value.owner = ref(self)
 
     def exchange(self, value: Any) -> Any:
         """Point at other memory with the same elements, and return that."""
         self.value = value
-        value.owner = weakref.ref(self)
+        value.owner = ref(self)
         return value
 
     def rebind(self, value: Any) -> None:
         """Point at a new value after an in-place write."""
         self.value = value
         self.version += 1
-        value.owner = weakref.ref(self)
+        value.owner = ref(self)
 
 
 class DataStorage(Storage):

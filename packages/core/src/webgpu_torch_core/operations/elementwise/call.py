@@ -83,7 +83,7 @@ class Elementwise:
         _instances.append(self)
         # Options at their default specialise the kernel (alpha = 1 multiplies nothing); other numbers are parameters.
         self.defaults = defaults
-        self.default_key = [part for each in defaults for part in (each.__class__, each)]
+        self.default_key = tuple([part for each in defaults for part in (each.__class__, each)])
         self.declared: Callable[..., Any] | None = None
         # By an operand and options what computes its gradient.
         self.gradients: dict[tuple[int, tuple[object, ...]], Gradient] = {}
@@ -130,7 +130,7 @@ class Elementwise:
                 parameters.append(each if each.__class__ is not int or LEAST <= each < BEYOND else refuse_integer(each))
         if extras is None:
             extras = self.defaults
-            key += self.default_key
+            key.append(self.default_key)
         else:
             self._add_options(extras, key, parameters)
         found = self.cache.get(identity := tuple(key))
@@ -157,9 +157,9 @@ class Elementwise:
         """Return what :meth:`call` returns of two plain tensors, in fewer steps where no gradient can flow to them."""
         value, second = one._storage.value, other._storage.value
         left, right, place = one._layout, other._layout, one.device
-        found = self.cache.get((left, one.dtype, value.numel, right, other.dtype, second.numel, *self.default_key))
+        found = self.cache.get((left, one.dtype, value.numel, right, other.dtype, second.numel, self.default_key))
         if (
-            found is None or found.divides or left.offset or right.offset or place is not other.device
+            found is None or not found.is_plain or place is not other.device
             or one._requires_grad or other._requires_grad or one._grad_fn is not None or other._grad_fn is not None
             or one._base is not None or other._base is not None
         ):  # fmt: skip
@@ -167,15 +167,17 @@ class Elementwise:
         engine = value.engine
         if engine.__class__ is MetaEngine or found.dtype not in engine.device.dtypes:
             return self.call((one, other))
-        made = engine.record(found.kernel, (value, second))
-        return Tensor._from_storage(Storage(made[0]), found.layout, found.dtype, place)
+        (made,) = engine.record(found.kernel, (value, second))
+        return Tensor._from_storage(Storage(made), found.layout, found.dtype, place)
 
     def _add_options(self, extras: tuple[object, ...], key: list[object], parameters: list[object]) -> None:
         """Add options that are numbers given at run time to a call's parameters, others to its key."""
+        options: list[object] = []
         for each, default in zip(extras, self.defaults, strict=True):
             # True, 1 and 1.0 are equal, and not the same option.
-            key.append(each.__class__)
-            (parameters if each is not default and varies(each, default) else key).append(each)
+            options.append(each.__class__)
+            (parameters if each is not default and varies(each, default) else options).append(each)
+        key.append(tuple(options))
 
     def _unseen(
         self, identity: tuple[object, ...], operands: tuple[object, ...], extras: tuple[object, ...]
@@ -245,7 +247,8 @@ class Elementwise:
             tuple(kernel_operands), (Output(result, out.numel, None),), tuple(parameter_types), self.name, shape,
             (Store(0, 0, out.strides, value),),
         )  # fmt: skip
-        found = Resolution(kernel, out, result, self.facts.divides and promoted.category == 1)
+        begins = all(not each.payload[1] for each in ir.topological(value) if each.step == "load")
+        found = Resolution(kernel, out, result, self.facts.divides and promoted.category == 1, begins)
         self.cache[identity] = found
         if self.runs_on_numbers and all(isinstance(each, ir.Expression) for each in arguments):
             interpreter.register_definition(kernel, self.definition, (*leaves, *arguments))

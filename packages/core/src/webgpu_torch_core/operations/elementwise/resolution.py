@@ -12,16 +12,18 @@ class Resolution:
     """A recorded form of an operation: its kernel and what comes out.
 
     Attributes:
+        is_plain: whether nothing depends on operands' elements, and all of them begin where their memory does.
         gradients: by which operands a gradient flows to, what computes it, and the operands that this needs.
         kinds: the shape and the type of each operand, None for numbers; empty until a gradient flows to one.
     """
 
-    __slots__ = ("divides", "dtype", "gradients", "kernel", "kinds", "layout")
+    __slots__ = ("divides", "dtype", "gradients", "is_plain", "kernel", "kinds", "layout")
 
-    def __init__(self, kernel: Pointwise, result: Layout, dtype: dtype, divides: bool) -> None:
+    def __init__(self, kernel: Pointwise, result: Layout, dtype: dtype, divides: bool, begins: bool) -> None:
         self.kernel = kernel
         self.layout = result
         self.dtype = dtype
         self.divides = divides
+        self.is_plain = begins and not divides
         self.gradients: dict[tuple[bool, ...], tuple[list[Gradient], list[int]]] = {}
         self.kinds: list[tuple[Shape, dtype] | None] = []
