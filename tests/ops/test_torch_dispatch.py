@@ -278,3 +278,53 @@ def test_elements_are_not_there():
 def test_leaves_are_not_written():
     with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
         Silent(torch.ones(2), True).add_(1)
+
+
+def _numbers_for_lists() -> dict[str, list]:
+    """Return, by overload, of how many numbers each argument's list is and what calls that leave it out mean, as PyTorch says."""
+    found = {}
+    for name in (each for each in dir(oracle.ops.aten) if hasattr(getattr(oracle.ops.aten, each), "overloads")):
+        for overload in getattr(oracle.ops.aten, name).overloads():
+            arguments = getattr(getattr(oracle.ops.aten, name), overload)._schema.arguments
+            sized = [(each.name, each.N, each.default_value) for each in arguments if each.N]
+            if sized:
+                found[f"{name}.{overload}"] = sized
+    return found
+
+
+def test_one_number_for_a_list_means_as_many_as_pytorch_says():
+    compared = 0
+    for path, expected in _numbers_for_lists().items():
+        name, _, overload = path.partition(".")
+        for schema in schemas_of(name):
+            if (schema.overload_name or "default") == overload:
+                assert [(each.name, each.N, each.default_value) for each in schema.arguments if each.N] == expected
+                compared += 1
+    assert compared > 80
+
+
+class Noting(TorchDispatchMode):
+    noted: list = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.noted.append((str(func), [each for each in args if not isinstance(each, torch.Tensor)]))
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize(
+    ("name", "number"), [("adaptive_avg_pool2d", 2), ("adaptive_avg_pool3d", 2), ("avg_pool2d", 2), ("avg_pool3d", 1)]
+)
+def test_numbers_for_lists_are_handed_on_as_lists(name, number):
+    x = torch.ones(1, 2, 4, 4, 4) if name.endswith("3d") else torch.ones(1, 2, 4, 4)
+    with Noting() as mode:
+        mode.noted.clear()
+        getattr(functional, name)(x, number)
+    assert [number] * int(name[-2]) in mode.noted[0][1]
+
+
+def test_operations_of_this_library_are_found_by_their_names():
+    packet = torch.ops.webgpu_torch.lp_pool2d
+    x = torch.arange(16.0).reshape(1, 1, 4, 4)
+    assert torch.equal(packet.default(x, 2.0, 2), functional.lp_pool2d(x, 2.0, 2))
+    with pytest.raises(AttributeError, match="'_OpNamespace' 'webgpu_torch' object has no attribute 'no_such'"):
+        torch.ops.webgpu_torch.no_such

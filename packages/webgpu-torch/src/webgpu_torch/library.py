@@ -19,6 +19,7 @@ from ._ops.closed import check_memory as _check_memory
 from ._ops.closed import formula as _formula
 from ._ops.closed import needs_gradient as _needs_gradient
 from ._ops.implementations import operation as _operation
+from ._ops.implementations import own_named as _own_named
 from ._ops.inferring import infer_schema as infer_schema
 from ._ops.schemas import FunctionSchema as _FunctionSchema
 from ._parts import part as _part
@@ -29,6 +30,8 @@ _COMPOSED = ("CompositeExplicitAutograd", "CompositeImplicitAutograd", "Composit
 
 #: namespaces whose operations are another distribution's, loaded when one is first asked for: its module, and the extra it is in
 _BROUGHT = {"quantized": ("webgpu_torch_tools._quantized.operations", "tools")}
+#: namespaces whose operations are functions of this library -> what finds the operation of a name
+_FUNCTIONS = {"aten": _operation, "webgpu_torch": _own_named}
 
 
 class CustomOpDef:
@@ -314,16 +317,15 @@ class Namespace:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        if self._path == "aten" and f"aten::{name}" not in _operations:
-            found = _operation(name)
-            if found is None:
-                raise AttributeError(f"'_OpNamespace' 'aten' object has no attribute '{name}'")
-            return found
         if self._path in _BROUGHT:
             _part(*_BROUGHT[self._path])
-        if f"{self._path}::{name}" not in _operations:
+        custom = _operations.get(f"{self._path}::{name}")
+        if custom is not None:
+            return custom._packet
+        found = _FUNCTIONS[self._path](name) if self._path in _FUNCTIONS else None
+        if found is None:
             raise AttributeError(f"'_OpNamespace' '{self._path}' object has no attribute '{name}'")
-        return _operations[f"{self._path}::{name}"]._packet
+        return found
 
 
 class Operations:

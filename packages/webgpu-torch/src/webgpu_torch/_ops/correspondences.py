@@ -63,6 +63,7 @@ CORRESPONDENCES: dict[str, Correspondence] = {
     "dropout2d": Correspondence("feature_dropout", {"train": "training"}),
     "dropout3d": Correspondence("feature_dropout", {"train": "training"}),
     "feature_alpha_dropout": Correspondence("feature_alpha_dropout", {"train": "training"}),
+    "ctc_loss": Correspondence("ctc_loss"),
     "cross_entropy": _loss("cross_entropy_loss"),
     "nll_loss": _loss("nll_loss_nd"),
     "kl_div": _loss("kl_div"),

@@ -111,7 +111,20 @@ def operation(name: str) -> OpOverloadPacket | None:
     return None if function is None else OpOverloadPacket(name, function)
 
 
+#: the operations that stand for functions, by name, the first of each
+_own: dict[str, OpOverloadPacket] = {}
+
+
 @functools.cache
 def own_operation(path: str, function: Callable[..., object]) -> OpOverloadPacket:
     """Return what stands for a function that is no operation of PyTorch's, under ``torch.ops.webgpu_torch``."""
-    return OpOverloadPacket(path.rpartition(".")[2].strip("_"), function, "webgpu_torch")
+    name = path.rpartition(".")[2].strip("_")
+    made = OpOverloadPacket(name, function, "webgpu_torch")
+    _own.setdefault(name, made)
+    return made
+
+
+def own_named(name: str) -> OpOverloadPacket | None:
+    """Return the operation of ``torch.ops.webgpu_torch`` of a name, as programs that were written out call it; None: there is none."""
+    function = None if name in _own else _found(name)
+    return _own.get(name) if function is None else own_operation(name, function)

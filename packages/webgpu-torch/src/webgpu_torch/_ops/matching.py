@@ -61,8 +61,8 @@ def _taken(argument: Argument, value: Value, numbers_as_tensors: bool) -> Value:
         if "[]" in argument.type and value is not None:
             return list(value)
         return device(value) if isinstance(value, str) and argument.type.startswith("Device") else value
-    if argument.sized and _fits(value, argument.type.rstrip("?").removesuffix("[]")):
-        return [value]
+    if argument.N is not None and _fits(value, argument.type.rstrip("?").removesuffix("[]")):
+        return [value] * argument.N
     if numbers_as_tensors and argument.type == "Tensor" and _is_number(value):
         return value
     return _ABSENT
@@ -90,7 +90,7 @@ def _bind(schema: FunctionSchema, args: Sequence[Value], given: dict[str, Value]
     positional = [each for each in arguments if not each.kwarg_only]
     values: Sequence[Value] = args
     # Sizes and dimensions of methods may be given one by one.
-    lists = [place for place, each in enumerate(positional[:2]) if each.type in ("int[]", "int[]?") and not each.sized]
+    lists = [place for place, each in enumerate(positional[:2]) if each.type in ("int[]", "int[]?") and each.N is None]
     for place in lists[:1]:
         if len(args) > place and all(_is_int(each) for each in args[place:]):
             values = (*args[:place], list(args[place:]))

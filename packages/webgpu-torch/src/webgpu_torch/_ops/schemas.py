@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 RECORD = "schemas.xz"
 _ALIAS = re.compile(r"\((\w+)(!?)[^)]*\)")
-_SIZED = re.compile(r"\[\d+\]")
+_SIZED = re.compile(r"\[(\d+)\]")
 
 
 class AliasInfo(NamedTuple):
@@ -36,7 +36,7 @@ class Argument(NamedTuple):
         optional: whether calls may leave it out.
         kwarg_only: whether it is only given by name.
         alias_info: what it shares memory with, None: nothing.
-        sized: whether one number stands for a list of them.
+        N: of how many numbers the list is that one number stands for, None where a number stands for none.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Argument(NamedTuple):
     optional: bool
     kwarg_only: bool
     alias_info: AliasInfo | None
-    sized: bool
+    N: int | None
 
     def has_default_value(self) -> bool:
         """Return whether calls may leave it out."""
@@ -116,9 +116,12 @@ def _argument(text: str, by_name: bool) -> Argument:
     text = text if found is None else text[: found.start()] + text[found.end() :]
     kind, _, rest = text.partition(" ")
     name, has_default, default = rest.partition("=")
-    sized = _SIZED.search(kind) is not None
+    sized = _SIZED.search(kind)
     kind = _SIZED.sub("[]", kind).replace("SymInt", "int")
-    return Argument(name, kind, _default(default), bool(has_default), by_name, alias, sized)
+    count = None if sized is None else int(sized[1])
+    value = _default(default)
+    value = [value] * count if count is not None and isinstance(value, int) else value
+    return Argument(name, kind, value, bool(has_default), by_name, alias, count)
 
 
 def _default(text: str) -> object:
