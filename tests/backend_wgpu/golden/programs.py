@@ -25,7 +25,10 @@ def _gpt2(device: str) -> Any:
     # Without its initial values, whose drawing would take most of the time.
     with torch.device("meta"):
         model = GPT2LMHeadModel(GPT2Config(**CONFIG))
-    return model.to_empty(device=device)
+    model.to_empty(device=device)
+    # Parameters that come from meta are new ones.
+    model.tie_weights()
+    return model
 
 
 def gpt2_generate(device: str) -> None:

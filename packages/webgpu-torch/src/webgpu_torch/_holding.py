@@ -104,6 +104,7 @@ class HoldingTensor(Tensor):
 
     @data.setter
     def data(self, value: Self) -> None:
+        self._require_storing(value)
         self._become(value.detach())
 
     def _become(self, other: Tensor) -> Self:

@@ -103,6 +103,22 @@ class TensorKinds:
         """Return the number of dimensions, all of them dense."""
         return self.dim()  # type: ignore[attr-defined]
 
+    @property
+    def _storing(self) -> tuple[object, ...]:
+        """How elements are stored, or that there are none: a tensor takes only another's memory of which this is equal."""
+        return self.layout, self.device.type == "meta", self.is_quantized, self.is_nested
+
+    def _require_storing(self, value: Tensor) -> None:
+        """Refuse another tensor's memory.
+
+        Raises:
+            RuntimeError: its elements are stored in another way.
+        """
+        if value._storing != self._storing:
+            raise RuntimeError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
+            )
+
     def _as_cotangent(self, gradient: Tensor) -> Tensor:
         """Return what a backward pass starts from this tensor with; a sparse one's passes know its values only."""
         return gradient

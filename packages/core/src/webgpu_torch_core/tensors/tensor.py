@@ -409,10 +409,7 @@ class Tensor(TensorKinds, TensorMethods):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
-        if value.is_sparse != self.is_sparse:
-            raise RuntimeError(
-                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
-            )
+        self._require_storing(value)
         if self._requires_grad and value.dtype.category < 2:
             raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
         # The memory is the other tensor's, the count of writes stays this one's.

@@ -65,6 +65,24 @@ def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
     parameter.grad.zero_()
 
 
+def _becomes(tensor: Tensor, converted: Tensor) -> bool:
+    """Return whether a tensor takes what it was converted to for its own, as ``torch.__future__`` is set."""
+    return tensor._storing == converted._storing and not get_overwrite_module_params_on_conversion()
+
+
+def _replacement(parameter: Tensor, converted: Tensor) -> Parameter:
+    """Return the parameter that comes instead of one that cannot become what it was converted to.
+
+    Raises:
+        AssertionError: it is no parameter, or not a leaf.
+    """
+    if not isinstance(parameter, Parameter):
+        raise AssertionError("param must be a Parameter")
+    if not parameter.is_leaf:
+        raise AssertionError("param must be a leaf tensor")
+    return Parameter(converted, parameter.requires_grad)
+
+
 class ConversionMixin(ModuleAttributes):
     """The conversion half of :class:`~webgpu_torch_nn.Module`."""
 
@@ -76,44 +94,51 @@ class ConversionMixin(ModuleAttributes):
             if parameter is None:
                 continue
             with torch.no_grad():
-                converted, grad = fn(parameter), parameter.grad
-                converted_grad = None if grad is None else fn(grad).requires_grad_(grad.requires_grad)
-            # The Parameter object stays, so that optimisers and tied modules keep seeing it.
-            if get_swap_module_params_on_conversion():
-                self._swap(key, parameter, converted, converted_grad)
-            elif get_overwrite_module_params_on_conversion():
-                replaced = Parameter(converted, parameter.requires_grad)
-                replaced.grad = converted_grad
-                self._parameters[key] = replaced
-            else:
-                if grad is not None:
-                    parameter.grad = None
+                converted = fn(parameter)
+            grad = parameter.grad
+            swapped = get_swap_module_params_on_conversion() or hasattr(converted, "__tensor_flatten__")
+            current = parameter
+            if swapped:
+                self._swap(key, parameter, converted)
+            elif _becomes(parameter, converted):
+                # The Parameter object stays, so that optimisers and tied modules keep seeing it.
                 parameter.data = converted
-                if converted_grad is not None:
-                    parameter.grad = converted_grad
+            else:
+                current = self._parameters[key] = _replacement(parameter, converted)
+            if grad is None:
+                continue
+            with torch.no_grad():
+                converted = fn(grad)
+            if swapped:
+                self._swap(f"{key}.grad", grad, converted.requires_grad_(grad.requires_grad))
+                current.grad = grad
+            elif _becomes(grad, converted) and current is parameter:
+                grad.data = converted
+            else:
+                if not grad.is_leaf:
+                    raise AssertionError("param_grad must be a leaf tensor")
+                current.grad = converted.requires_grad_(grad.requires_grad)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 self._buffers[name] = fn(buffer)
         return self
 
-    def _swap(self, key: str, parameter: Tensor, converted: Tensor, converted_grad: Tensor | None) -> None:
-        """Let a parameter be what it was converted to, and its gradient, too.
+    def _swap(self, path: str, tensor: Tensor, converted: Tensor) -> None:
+        """Let a parameter, which loses its gradient, or a gradient be what it was converted to.
 
         Raises:
             RuntimeError: there are weak references to one of them.
         """
-        grad, what = parameter.grad, ""
+        parameter = isinstance(tensor, Parameter)
+        grad = tensor.grad if parameter else None
         try:
-            parameter.grad = None
-            swap_tensors(parameter, Parameter(converted, requires_grad=parameter.requires_grad))
-            if grad is not None and converted_grad is not None:
-                what = ".grad"
-                swap_tensors(grad, converted_grad)
+            if grad is not None:
+                tensor.grad = None
+            swap_tensors(tensor, Parameter(converted, tensor.requires_grad) if parameter else converted)
         except Exception as error:
-            if not what:
-                parameter.grad = grad
-            raise RuntimeError(f"_apply(): Couldn't swap {type(self).__name__}.{key}{what}") from error
-        parameter.grad = grad
+            if grad is not None:
+                tensor.grad = grad
+            raise RuntimeError(f"_apply(): Couldn't swap {type(self).__name__}.{path}") from error
 
     def apply(self, fn: Callable[[Any], None]) -> Self:
         """Call ``fn`` on every submodule, children first, then on this module."""
