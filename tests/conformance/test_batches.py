@@ -20,6 +20,7 @@ EXAMPLES = 3
 REFUSED = (
     "randomness",
     "data-dependent",
+    "dynamic shape",
     "calling .",
     "depends on the elements",
     "not possible because",

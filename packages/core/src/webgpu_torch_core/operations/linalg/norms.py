@@ -132,7 +132,11 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
         largest, smallest = values[..., 0], values[..., -1]
         return into(smallest / largest if p == -2 else largest / smallest, out)
     require_square(title, A)
+    if p == "nuc":
+        values = svdvals(A)
+        return into(values.sum(-1) * values.reciprocal().sum(-1), out)
     inverse, info = inv_ex(A)
     # As in PyTorch: the inverse of a singular matrix is infinite, also beside a norm of zero.
     inverse = inverse.masked_fill((info > 0)[..., None, None], math.inf)
-    return into(matrix_norm(A, p) * matrix_norm(inverse, p), out)
+    found = matrix_norm(A, p) * matrix_norm(inverse, p)
+    return into(found.masked_fill(found.isnan(), math.inf), out)
