@@ -15,9 +15,11 @@ import sys
 import tokenize
 import tomllib
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from webgpu_torch_web.site.leaving_out import never_run
 
 ROOT = Path(__file__).parent.parent
 PACKAGES = ROOT / "packages"
@@ -288,9 +290,39 @@ def documented(source: bytes) -> dict[str, str | None]:
     return found | {"": ast.get_docstring(tree)}
 
 
+class Untyped(ast.NodeTransformer):
+    """Takes the types of results, of parameters of methods, and of functions' variables out of a syntax tree."""
+
+    inside = False
+
+    def visit_FunctionDef(self, node):
+        node.returns, before = None, self.inside
+        self.inside = True
+        self.generic_visit(node)
+        self.inside = before
+        return node
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_ClassDef(self, node):
+        before, self.inside = self.inside, False
+        for each in node.body:
+            for one in ast.walk(each.args) if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) else ():
+                if isinstance(one, ast.arg):
+                    one.annotation = None
+        self.generic_visit(node)
+        self.inside = before
+        return node
+
+    def visit_AnnAssign(self, node):
+        if not self.inside or node.value is None:
+            return node
+        return ast.copy_location(ast.Assign([node.target], node.value), node)
+
+
 def program(source: bytes) -> str:
-    """Return a module's syntax tree with all lines, but without docstrings and columns."""
-    tree = ast.parse(source)
+    """Return a module's syntax tree with all lines, but without docstrings, columns and types that only checks read."""
+    tree = Untyped().visit(ast.parse(source))
     for each in ast.walk(tree):
         body = getattr(each, "body", None)
         if isinstance(body, list):
@@ -302,11 +334,11 @@ def program(source: bytes) -> str:
     return ast.dump(tree, include_attributes=True)
 
 
-def check_packed(packed: zipfile.ZipFile, original: zipfile.ZipFile) -> None:
-    """Same files, same programs line by line, public docstrings, and a RECORD of what is there."""
+def check_packed(packed: zipfile.ZipFile, original: zipfile.ZipFile, without: set[str] = frozenset()) -> None:
+    """Same files but some, same programs line by line, public docstrings, and a RECORD of what is there."""
     assert packed.testzip() is None
     assert [(each.filename, each.external_attr) for each in packed.infolist()] == [
-        (each.filename, each.external_attr) for each in original.infolist()
+        (each.filename, each.external_attr) for each in original.infolist() if each.filename not in without
     ]
     (record,) = [name for name in packed.namelist() if name.endswith(".dist-info/RECORD")]
     recorded = {row[0]: row[1:] for row in csv.reader(packed.read(record).decode().splitlines())}
@@ -330,21 +362,28 @@ def test_packed_wheels_are_small_and_install(wheels, uv, tmp_path):
     pytest.importorskip("zopfli", reason="install what builds wheels: make setup")
     copies = [Path(shutil.copy(each, tmp_path)) for each in sorted(wheels.glob("*.whl"))]
     run([sys.executable, "scripts/pack_wheels.py", *map(str, copies)], seconds=1200)
-    sizes = {}
+    sizes, in_pages = {}, {}
+    without = never_run(dict(programs(wheels)))
+    assert any("/gpu/dawn" in each for each in without) and any("/typed/" in each for each in without)
     for copy in copies:
-        sizes[copy.name.partition("-")[0]] = copy.stat().st_size
+        twin, name = copy.parent / "pages" / copy.name, copy.name.partition("-")[0]
+        sizes[name], in_pages[name] = copy.stat().st_size, twin.stat().st_size
         assert copy.stat().st_size < (wheels / copy.name).stat().st_size
         with zipfile.ZipFile(copy) as packed, zipfile.ZipFile(wheels / copy.name) as original:
             check_packed(packed, original)
-    assert sum(sizes[each] for each in OF_PAGES) <= MOST_OF_PAGES, sizes
-    assert sum(sizes[each] for each in (*OF_PAGES, "webgpu_torch_drop_in")) <= MOST_WITH_DROP_IN, sizes
+        with zipfile.ZipFile(twin) as packed, zipfile.ZipFile(wheels / copy.name) as original:
+            check_packed(packed, original, without)
+    assert sum(in_pages[each] for each in OF_PAGES) <= MOST_OF_PAGES, in_pages
+    assert sum(in_pages[each] for each in (*OF_PAGES, "webgpu_torch_drop_in")) <= MOST_WITH_DROP_IN, in_pages
     assert sum(sizes.values()) <= MOST, sizes
     run([uv, "venv", "--quiet", "--python", sys.executable, str(tmp_path / "environment")])
     python = str(tmp_path / "environment" / "bin" / "python")
-    pages = [each for each in copies if each.name.partition("-")[0] in (*OF_PAGES, "webgpu_torch_drop_in")]
+    ours = (*OF_PAGES, "webgpu_torch_drop_in")
+    pages = [each.parent / "pages" / each.name for each in copies if each.name.partition("-")[0] in ours]
     pip = [uv, "pip", "install", "--quiet", "--python", python, "--no-deps"]
     run([*pip, "pluggy"])
     run([*pip, "--no-index", *map(str, pages)])
+    run([python, "-W", "error", "-c", IMPORTED, *OF_PAGES])
     stands = (
         "import webgpu_torch as t; t.install_as_torch(); import torch; assert torch is t and torch.jit.ScriptModule"
     )
@@ -355,7 +394,7 @@ def test_packed_wheels_are_small_and_install(wheels, uv, tmp_path):
         "print(kind('torch.nn', 'Linear'), kind('torch.fx._symbolic_trace', 'Tracer'), kind('torch._inductor.ir', 'Pointwise'))"
     )
     assert run([python, "-c", names]).split() == ["@", "c", "None"]
-    run([*pip, "--no-index", *map(str, copies)])
+    run([*pip, "--reinstall", "--no-index", *map(str, copies)])
     assert run([python, "-c", names]).split() == ["@", "c", "c"]
     run([python, "-c", stands])
     # Whatever the reference shows, help shows of what was installed, too.
@@ -366,6 +405,24 @@ def test_packed_wheels_are_small_and_install(wheels, uv, tmp_path):
     assert len(common) > 2000 and {name for name in common if here[name] != there[name]} == set()
 
 
+def programs(wheels: Path) -> Iterator[tuple[str, str]]:
+    for wheel in wheels.glob("*.whl"):
+        with zipfile.ZipFile(wheel) as archive:
+            yield from ((each, archive.read(each).decode()) for each in archive.namelist() if each.endswith(".py"))
+
+
+#: imports all modules there are, which need none of those that were left out, and computes
+IMPORTED = """
+import importlib, pkgutil, sys
+for name in sys.argv[1:]:
+    package = importlib.import_module(name)
+    for module in pkgutil.walk_packages(package.__path__, name + "."):
+        try: importlib.import_module(module.name)
+        except ImportError as error:
+            if "pip install" not in str(error): raise
+import webgpu_torch as torch
+assert (torch.ones(3, device="python") + 1).tolist() == [2.0, 2.0, 2.0]
+"""
 LISTED = """
 import json, pathlib, sys
 sys.path.insert(0, "docs")
@@ -374,8 +431,12 @@ names = [(module, each.name) for namespace in NAMESPACES for module in namespace
 pathlib.Path(sys.argv[1]).write_text(json.dumps(names))
 """
 HELPED = """
-import functools, importlib, json, pathlib, sys
+import functools, importlib, inspect, json, pathlib, re, sys
 found = {}
+def told(value):
+    # Functions as defaults have another address each time.
+    try: return re.sub(" at 0x[0-9a-f]+", "", str(inspect.signature(value)))
+    except (TypeError, ValueError): return None
 for module, name in json.loads(pathlib.Path(sys.argv[1]).read_text()):
     try:
         path = module.removesuffix(".Tensor")
@@ -384,7 +445,7 @@ for module, name in json.loads(pathlib.Path(sys.argv[1]).read_text()):
     except (ImportError, AttributeError):
         continue
     if type(value).__module__ in ("builtins", "functools") or isinstance(value, type):
-        found[f"{module}.{name}"] = value.__doc__
+        found[f"{module}.{name}"] = value.__doc__, told(value)
 print(json.dumps(found))
 """
 
@@ -397,7 +458,7 @@ def test_packing_takes_out_what_nobody_is_shown():
 PACKING = '''
 import sys
 sys.path.insert(0, "scripts")
-from pack_wheels import shortened
+from pack_wheels import Shown, shortened
 SOURCE = """# About the file.
 \'\'\'Module.\'\'\'
 
@@ -413,18 +474,28 @@ def shown():  # of all
 class _Own:
     \'\'\'Own.\'\'\'
 
-    def __init__(self):
+    size: int = 2
+
+    def __init__(self, kind: str = "") -> None:
         \'\'\'Make.\'\'\'
-        self.kind = 1
+        self._kind: str = kind
+
+def other(x: int) -> int:
+    y: int = x
+    return y
 """
-def lines(path, *names):
-    found = shortened(SOURCE, path, names).split("\\n")
+def lines(path, *names, bases=()):
+    found = shortened(SOURCE, path, Shown(frozenset(names), frozenset(bases))).split("\\n")
     assert len(found) == len(SOURCE.split("\\n"))
     return {number: line for number, line in enumerate(found) if line}
 shown = {3: "def shown():", 4: " \'\'\'Shown.", 6: "    More.", 7: "    \'\'\'"}
 rest = {8: " def inner():", 9: "  \'\'\'Inner.\'\'\'", 10: ' return "# no comment",inner', 12: "class _Own:",
-        15: " def __init__(self):", 17: "  self.kind=1"}
+        15: " size:int=2", 17: ' def __init__(self,kind=""):', 19: "  self._kind=kind",
+        21: "def other(x:int):", 22: " y=x", 23: " return y"}
 assert lines("a/b.py", "shown", "Own") == shown | rest, lines("a/b.py", "shown")
 assert lines("a/__init__.py", "shown") == shown | rest | {1: "\'\'\'Module.\'\'\'"}
 assert lines("a/b.py") == {3: "def shown():"} | rest
+made = {17: ' def __init__(self,kind:str="")->None:'}
+assert lines("a/b.py", bases=["_Own"]) == {3: "def shown():"} | rest | made
+assert lines("a/b.py", "other") == {3: "def shown():"} | rest | {21: "def other(x:int)->int:"}
 '''

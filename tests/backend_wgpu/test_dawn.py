@@ -12,9 +12,8 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from webgpu_torch_backend_wgpu import backend
 from webgpu_torch_backend_wgpu.backend import WgpuBackend, chosen_runtime
-from webgpu_torch_backend_wgpu.gpu import choosing, dawn
+from webgpu_torch_backend_wgpu.gpu import choosing, dawn, natives
 from webgpu_torch_backend_wgpu.gpu.interface import DEFAULT_LIMITS, Adapter
 
 PROGRAM = """
@@ -238,7 +237,7 @@ def test_what_was_taken_before_needs_no_other_runtime(monkeypatch: pytest.Monkey
     monkeypatch.delenv("WEBGPU_TORCH_RUNTIME", raising=False)
     monkeypatch.setattr(dawn, "library", lambda: str(library))
     monkeypatch.setattr(dawn, "DawnRuntime", lambda: Listed("dawn"))
-    monkeypatch.setattr(backend, "runtime_named", lambda name: Listed(name))
+    monkeypatch.setattr(natives, "runtime_named", lambda name: Listed(name))
     monkeypatch.setattr(choosing, "measured", lambda name: {"sums": {"wgpu": 2.0, "dawn": 1.0}[name]})
     first = chosen_runtime()
     assert (first[0].name, asked) == ("dawn", ["wgpu", "dawn"])

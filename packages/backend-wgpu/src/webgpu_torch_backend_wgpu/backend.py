@@ -48,54 +48,9 @@ def chosen_runtime() -> tuple[Runtime, str]:
         from .gpu.browser import BrowserRuntime
 
         return BrowserRuntime(), "the only one in pages"
-    name = config.RUNTIME.text()
-    if name:
-        return runtime_named(name), "asked for by WEBGPU_TORCH_RUNTIME"
-    from .gpu.dawn import DawnRuntime, library
+    from .gpu.natives import chosen_native
 
-    path = library()
-    if path is None:
-        return runtime_named("wgpu"), "the default"
-    from .gpu.choosing import Choices, faster_runtime
-
-    choices = Choices(path)
-    if choices.any():
-        # Taken before on some adapter: where it is this one, wgpu-native need not even be loaded.
-        dawn = DawnRuntime()
-        known = next((why for each in adapters(dawn)[:1] if (why := choices.why(each)) is not None), None)
-        if known is not None:
-            return dawn, known
-    native = runtime_named("wgpu")
-    found = adapters(native)
-    if not found:
-        return native, "the default"
-    faster, why = faster_runtime(found[0], path)
-    if faster != "dawn":
-        return native, why
-    dawn = DawnRuntime()
-    for each in adapters(dawn)[:1]:
-        choices.take(each, why)
-    return dawn, why
-
-
-def runtime_named(name: str) -> Runtime:
-    """Return the WebGPU implementation of a name: ``wgpu`` or ``dawn``.
-
-    Raises:
-        RuntimeError: another name, or no Dawn library works here.
-    """
-    if name == "dawn":
-        from .gpu.dawn import DawnRuntime, works
-
-        able, reason = works()
-        if not able:
-            raise RuntimeError(f"WEBGPU_TORCH_RUNTIME=dawn, but Dawn cannot be used: {reason}")
-        return DawnRuntime()
-    if name != "wgpu":
-        raise RuntimeError(f"WEBGPU_TORCH_RUNTIME={name} names no runtime; there are wgpu and dawn")
-    from .gpu.native import NativeRuntime
-
-    return NativeRuntime()
+    return chosen_native()
 
 
 class WgpuBackend(Backend):

@@ -21,7 +21,8 @@ _FASTER = 1.1
 _MEASURE = """
 import json, sys, time
 import webgpu_torch_core as torch
-from webgpu_torch_backend_wgpu.backend import WgpuBackend, runtime_named
+from webgpu_torch_backend_wgpu.backend import WgpuBackend
+from webgpu_torch_backend_wgpu.gpu.natives import runtime_named
 from webgpu_torch_core.backend.plugins import registry
 from webgpu_torch_core.record.devices import device, synchronize
 
