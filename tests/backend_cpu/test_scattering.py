@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import webgpu_torch as ours
 from hypothesis import given, settings
@@ -31,8 +32,10 @@ def rows(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...], np.ndarray]
 
 
 @settings(max_examples=100, deadline=None)
-@given(rows(), st.sampled_from(sorted(FUNCTIONS)), st.integers(0, 9), st.integers(0, 99))
-def test_drawn_rows(case: tuple[tuple[int, ...], tuple[int, ...], np.ndarray], name: str, rest: int, seed: int) -> None:
+@given(rows(), st.sampled_from(sorted(FUNCTIONS)), st.integers(0, 9), st.integers(0, 99), st.booleans())
+def test_drawn_rows(
+    case: tuple[tuple[int, ...], tuple[int, ...], np.ndarray], name: str, rest: int, seed: int, in_turns: bool
+) -> None:
     sizes, strides, first = case
     generator = np.random.default_rng(seed)
     offsets = sum(
@@ -45,7 +48,9 @@ def test_drawn_rows(case: tuple[tuple[int, ...], tuple[int, ...], np.ndarray], n
     for start, row in zip(first, values, strict=True):
         for place, value in zip((start + offsets).reshape(-1), row.reshape(-1), strict=True):
             expected[place] = value if how is None else how(expected[place], value)
-    scattering.rows(how, target, first, values, strides)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scattering, "LEAST_ELEMENTS", 0 if in_turns else scattering.LEAST_ELEMENTS)
+        scattering.rows(how, target, first, values, strides)
     np.testing.assert_array_equal(target, expected)
 
 

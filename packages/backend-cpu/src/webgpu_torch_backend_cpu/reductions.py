@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .pool import give_registers, take_registers
-
 Array = Any
 
 #: numbers that are added in single precision before their sums are in double: no sum has more than a few roundings
@@ -16,8 +14,8 @@ GROUP = 32
 FEW = 1 << 14
 #: elements of rows from which on groups are worth it where rows end with a part of one
 LONG = 256
-#: elements of halves of rows down to which they are multiplied
-LANES = 16
+#: parts of rows that are multiplied with each other
+PARTS = 16
 _ONES = np.ones(GROUP, np.float32)
 
 
@@ -139,19 +137,12 @@ def product(values: Array, axes: tuple[int, ...], kind: Any) -> Array:
 
 
 def multiplied(values: Array, axes: tuple[int, ...], kind: type) -> Array:
-    """Return a product over the last axes in a type; along long ones one half times the other first: in order each waits for the one before."""
-    if len(axes) == 1 and values.shape[-1] >= LONG and values.strides[-1] == values.itemsize:
-        memory = take_registers(values.size * np.dtype(kind).itemsize)
-        whole = np.ndarray(values.shape, kind, memory)
-        whole[...] = values
-        while (half := whole.shape[-1] // 2) >= LANES:
-            first = whole[..., :half]
-            first *= whole[..., half : 2 * half]
-            first[..., : whole.shape[-1] % 2] *= whole[..., 2 * half :]
-            whole = first
-        found = np.multiply.reduce(whole, axis=axes, keepdims=True)
-        give_registers(memory)
-        return found
+    """Return a product over the last axes in a type; along long ones parts times parts first: in order each waits for the one before."""
+    while len(axes) == 1 and values.shape[-1] >= LONG and values.strides[-1] == values.itemsize:
+        part = values.shape[-1] // PARTS
+        rest, parts = values[..., PARTS * part :], values[..., : PARTS * part]
+        values = np.multiply.reduce(parts.reshape(*parts.shape[:-1], PARTS, part), axis=-2, dtype=kind)
+        values[..., : rest.shape[-1]] *= rest
     return np.multiply.reduce(values, axis=axes, keepdims=True, dtype=kind)
 
 

@@ -9,8 +9,8 @@ import numpy as np
 
 Array = Any
 
-#: rows for each place, on average, from which on those of one after another are combined first
-MANY_ROWS = 6
+#: elements of all rows, for each row of the place that has most, below which those of one after another are combined by one call
+LEAST_ELEMENTS = 6000
 
 
 def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strides: tuple[int, ...]) -> None:
@@ -46,16 +46,18 @@ def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strid
     if not whole and not _are_apart(places, sizes, strides):
         for place, row in zip(first.tolist(), values, strict=True):
             how(view[place], row, out=view[place])
-    elif turns > len(places) or len(first) > MANY_ROWS * len(places):
+    elif turns > 1 and values.size < LEAST_ELEMENTS * turns:
         ordered = values if order is None else values.take(order, axis=0)
         view[places] = how(view[places], how.reduceat(ordered, starts, axis=0))
     else:
-        # All first rows of places, then all second ones, …
-        for turn in range(turns):
-            here = starts + turn if not turn else starts[counts > turn] + turn
-            where = places if not turn else places[counts > turn]
-            found = view.take(where, axis=0) if whole else view[where]
-            view[where] = how(found, values.take(here if order is None else order[here], axis=0), out=found)
+        # All first rows of places, then all second ones, …: those with most rows come first, so that a turn's places are a slice.
+        by = np.argsort(-counts, kind="stable") if turns > 1 else slice(None)
+        places, starts, counts = places[by], starts[by], counts[by]
+        found = view[places]
+        for turn, have in enumerate(np.searchsorted(-counts, -np.arange(turns)).tolist()):
+            here, part = starts[:have] + turn, found[:have]
+            how(part, values.take(here if order is None else order[here], axis=0), out=part)
+        view[places] = found
 
 
 def _are_apart(places: Array, sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:
