@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from webgpu_torch_backend_cpu import special
 
@@ -14,6 +14,14 @@ EDGES = np.array([0.0, -0.0, 1.0, -1.0, -2.0, np.nan, np.inf, -np.inf, 3e38, -3e
 INSIDE = np.concatenate([np.linspace(-1, 1, 40001), 1 - np.logspace(-7.2, -1, 1001), np.logspace(-38, 0, 1001)])
 
 
+@pytest.fixture(params=[False, True], ids=["by log and exp", "as the processor has it"])
+def vectors(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take NumPy's own functions where it has vector instructions for them, or nowhere."""
+    if not request.param:
+        monkeypatch.setattr(special, "_has_vectors", lambda name: False)
+
+
+@pytest.mark.usefixtures("vectors")
 @pytest.mark.parametrize("name", ["log1p", "expm1"])
 def test_near_numpys(name: str) -> None:
     x = np.concatenate([EVERYWHERE, -EVERYWHERE, EDGES]).astype(np.float32)
@@ -68,8 +76,9 @@ def test_tails_of_erfinv_in_any_order_of_memory() -> None:
     np.testing.assert_allclose(special.erfinv(x[3, 4]), expected[3, 4], rtol=3e-7)
 
 
+@pytest.mark.usefixtures("vectors")
 @pytest.mark.parametrize("name", ["log1p", "expm1", "erf", "erfc", "erfinv"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.floats(width=32) | st.floats(-2, 2, width=32), min_size=1, max_size=40))
 def test_one_number_has_the_bits_that_it_has_among_others(name: str, numbers: list[float]) -> None:
     function, several = getattr(special, name), np.array(numbers, np.float32)

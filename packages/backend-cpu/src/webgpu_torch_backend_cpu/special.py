@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any
 
 import numpy as np
@@ -111,12 +111,23 @@ def _by_type(single: Callable[[Array], Array], double: Callable[[Array], Array],
     return single(x) if x.ndim else single(x.reshape(1))[0]
 
 
+@lru_cache
+def _has_vectors(name: str) -> bool:
+    """Return whether NumPy says that it has vector instructions of this processor for a function of float32 numbers."""
+    try:
+        from numpy.lib import introspect
+    except ImportError:
+        return False
+    found = introspect.opt_func_info(func_name=f"^{name}$", signature="float32").get(name, {})
+    return any(not each["current"].startswith("baseline") for each in found.values())
+
+
 def log1p(x: Array) -> Array:
     """Return ``log(1 + x)``; of float32 numbers the rounded sum's logarithm, corrected by how it was rounded.
 
-    The correction is that of W. Kahan ("Implementation of algorithms", 1973): NumPy has vector instructions for log only.
+    The correction is that of W. Kahan ("Implementation of algorithms", 1973): many processors have vector instructions for log only.
     """
-    if getattr(x, "dtype", None) != np.float32:
+    if getattr(x, "dtype", None) != np.float32 or _has_vectors("log1p"):
         return np.log1p(x)
     return _log1p_single(x) if x.ndim else _log1p_of_one(x)
 
@@ -145,7 +156,7 @@ def _log1p_single(x: Array) -> Array:
 
 def expm1(x: Array) -> Array:
     """Return ``exp(x) - 1``, of float32 numbers as :func:`log1p`."""
-    if getattr(x, "dtype", None) != np.float32:
+    if getattr(x, "dtype", None) != np.float32 or _has_vectors("expm1"):
         return np.expm1(x)
     return _expm1_single(x) if x.ndim else _expm1_of_one(x)
 
