@@ -480,7 +480,7 @@ def latest(flags: Array) -> Array:
 
 def scatter_with(how: Combination, target: Array, index: Array, values: Array) -> None:
     """Combine values into a target in their order: all first values of an element, then all second ones, …"""
-    order = np.argsort(index, kind="stable")
+    order = sorted_order(index, False)
     index, state = index[order], how.states(values, np.zeros(len(index), np.int64))[0][order]
     starts = np.flatnonzero(np.concatenate((np.ones(1, bool), index[1:] != index[:-1])))
     lengths = np.diff(np.append(starts, len(index)))

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from .sorting import sorted_order
+
 Array = Any
 
 #: elements of all rows, for each row of the place that has most, below which those of one after another are combined by one call
-LEAST_ELEMENTS = 6000
+LEAST_ELEMENTS = 2000
 
 
 def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strides: tuple[int, ...]) -> None:
@@ -35,7 +37,7 @@ def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strid
         view[first] = values
         return
     # None: they are in order already.
-    order = None if (first[1:] >= first[:-1]).all() else np.argsort(first, kind="stable")
+    order = None if (first[1:] >= first[:-1]).all() else sorted_order(first, False)
     places = first if order is None else first[order]
     new = np.empty(len(places), bool)
     new[0] = True
@@ -51,7 +53,7 @@ def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strid
         view[places] = how(view[places], how.reduceat(ordered, starts, axis=0))
     else:
         # All first rows of places, then all second ones, …: those with most rows come first, so that a turn's places are a slice.
-        by = np.argsort(-counts, kind="stable") if turns > 1 else slice(None)
+        by = sorted_order(counts, True) if turns > 1 else slice(None)
         places, starts, counts = places[by], starts[by], counts[by]
         found = view[places]
         for turn, have in enumerate(np.searchsorted(-counts, -np.arange(turns)).tolist()):

@@ -6,6 +6,7 @@ A :class:`Layout` is interned: equal layouts are one object, so caches compare t
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 Shape = tuple[int, ...]
 
@@ -104,6 +105,7 @@ def is_contiguous(shape: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
+@lru_cache(maxsize=1 << 12)
 def is_dense(source: Layout) -> bool:
     """Return whether elements lie next to each other without gaps or overlaps, in some order of the dimensions."""
     order = sorted(
