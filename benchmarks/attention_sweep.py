@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 from matmul_sweep import measure, seconds_of_peer, sweep_all
 from webgpu_torch_backend_wgpu.codegen.variants import VARIANTS, choose
-from webgpu_torch_core.ir.dtypes import dtype, float16, float32
+from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float16, float32
 from webgpu_torch_core.ir.expression import Expression, accumulator, cast, constant, coordinate, load, reduced
 from webgpu_torch_core.ir.kernels import Attention, Operand, Output, Product, Store, WeightedSum
 
@@ -47,9 +47,22 @@ def attention(batch: int, heads: int, m: int, n: int, width: int, kind: dtype, c
     )  # fmt: skip
 
 
-def theirs(pytorch: Any, arrays: list[Any], causal: bool) -> float:
+def stored(array: Any, kind: dtype) -> Any:
+    """Return float32 numbers as they lie in memory: those of bfloat16, which NumPy does not have, as their upper halves."""
+    return (array.view(np.uint32) >> 16).astype(np.uint16) if kind is bfloat16 else array.astype(kind.name)
+
+
+def values(array: Any, kind: dtype) -> Any:
+    """Return what lies in memory as float32 numbers."""
+    return (array.astype(np.uint32) << 16).view(np.float32) if kind is bfloat16 else array.astype(np.float32)
+
+
+def theirs(pytorch: Any, arrays: list[Any], kind: dtype, causal: bool) -> float:
     """Return PyTorch's median seconds of one attention."""
-    query, key, value = (pytorch.from_numpy(each).to("cuda").transpose(1, 2) for each in arrays)
+    query, key, value = (
+        pytorch.from_numpy(values(each, kind)).to("cuda", getattr(pytorch, kind.name)).transpose(1, 2)
+        for each in arrays
+    )
     attend = pytorch.nn.functional.scaled_dot_product_attention
     return seconds_of_peer(pytorch, lambda: attend(query, key, value, is_causal=causal))
 
@@ -57,12 +70,10 @@ def theirs(pytorch: Any, arrays: list[Any], causal: bool) -> float:
 def sweep(device: Any, pytorch: Any, text: str) -> None:
     """Print the table of one size."""
     sizes, *others = text.split(":")
-    causal, kind = "causal" in others, float16 if "float16" in others else float32
+    causal, kind = "causal" in others, next((each for each in (float16, bfloat16) if each.name in others), float32)
     batch, heads, m, n, width = (int(each) for each in sizes.split("x"))
     generator = np.random.default_rng(1)
-    arrays = [
-        generator.standard_normal((batch, rows, heads, width), np.float32).astype(kind.name) for rows in (m, n, n)
-    ]
+    arrays = [stored(generator.standard_normal((batch, rows, heads, width), np.float32), kind) for rows in (m, n, n)]
     kernel = attention(batch, heads, m, n, width, kind, causal)
     buffers = [device.allocate(each.nbytes) for each in arrays]
     buffers.append(device.allocate(arrays[0].nbytes))
@@ -70,7 +81,9 @@ def sweep(device: Any, pytorch: Any, text: str) -> None:
         device.write(buffer, memoryview(each.tobytes()))
     given = device.capabilities
     taken = choose(kernel, given)
-    print(f"\n{text}" + (f"  PyTorch {theirs(pytorch, arrays, causal) * 1e3:.4f} ms" if pytorch else ""), flush=True)
+    print(
+        f"\n{text}" + (f"  PyTorch {theirs(pytorch, arrays, kind, causal) * 1e3:.4f} ms" if pytorch else ""), flush=True
+    )
     lines: list[tuple[float, str]] = []
     wanted = None
     # The one that is chosen comes first.
@@ -86,7 +99,7 @@ def sweep(device: Any, pytorch: Any, text: str) -> None:
         except Exception as failure:  # one variant that an adapter refuses must not end the sweep
             print(f"  failed: {plan}: {type(failure).__name__}: {str(failure)[:200]}", flush=True)
             continue
-        found = np.frombuffer(device.read(buffers[3], arrays[0].nbytes), kind.name).astype(np.float32)
+        found = values(np.frombuffer(device.read(buffers[3], arrays[0].nbytes), arrays[0].dtype), kind)
         wanted = found if wanted is None else wanted
         error = float(np.abs(found - wanted).max())
         told = ", ".join(f"{name} {getattr(plan, name)}" for name in plan.fields)

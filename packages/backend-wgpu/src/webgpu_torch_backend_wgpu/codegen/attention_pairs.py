@@ -28,7 +28,7 @@ from .pairs import Cutter, exponent_of, makes_pairs, parts_of, unscaling
 #: rows, columns at a time, subgroups that share rows and matrices below each other, that workgroups compute, and the share of the
 #: units' rate that they reach with all of these busy, with products up to 64 deep and deeper ones
 _BLOCKS = {
-    (64, 32, 1, 1): (0.1, 0.04), (64, 16, 1, 1): (0.09, 0.04), (128, 16, 1, 1): (0.09, 0.045), (32, 32, 2, 1): (0.07, 0.04),
+    (64, 16, 1, 1): (0.092, 0.058), (128, 16, 1, 1): (0.083, 0.045), (64, 32, 1, 1): (0.074, 0.04), (32, 32, 2, 1): (0.053, 0.059),
 }  # fmt: skip
 #: how many times that where numbers and weights are single halves
 _SINGLE = 1.8

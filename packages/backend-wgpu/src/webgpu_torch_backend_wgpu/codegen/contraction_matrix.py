@@ -22,7 +22,7 @@ from ..gpu.interface import MatrixUnit, largest_unit
 from ..program import Capabilities, Program
 from .contraction import VECTOR_BYTES, Frame, Side, halves_in_words
 from .contraction_cost import blocks_seconds, splits_of
-from .contraction_tile import StagedBlock, Tile, Write, generate_tile
+from .contraction_tile import Place, StagedBlock, Tile, Write, generate_tile
 from .ir import Array, Call, Index, Name, Node, Prefix, bitcast, choose, every, fixed, minimum, zero
 from .module import THREAD, split_index
 from .statements import Body, Do
@@ -354,11 +354,6 @@ class MatrixBlock(StagedBlock):
         self.left = HalvesLoader(frame, side_of(frame.kernel, "m"), tile.m, tile, self.blocks, 0)
         self.right = HalvesLoader(frame, side_of(frame.kernel, "n"), tile.n, tile, self.blocks, self.left.size)
 
-    @property
-    def loads_once(self) -> bool:
-        # Compiling long text takes long, and places that are computed make text long.
-        return not (self.left.side.strided and self.right.side.strided)
-
     def declare(self) -> None:
         body, tile, unit = self.body, self.tile, self.unit
         across = tile.n // tile.columns
@@ -367,6 +362,39 @@ class MatrixBlock(StagedBlock):
         self.row = body.let("subgroup_row", self.down * fixed(tile.rows))
         self.column = body.let("subgroup_column", self.subgroup % fixed(across) * fixed(tile.columns))
         self.sums = self.matrices("sum")
+
+    def accumulate(self, frame: Frame, tile: Tile, place: Place, batch: list[Node]) -> None:
+        if self.left.side.strided and self.right.side.strided:
+            super().accumulate(frame, tile, place, batch)
+        else:
+            # Compiling long text takes long, and places that are computed make text long.
+            self._accumulate_once(place, batch)
+
+    def _accumulate_once(self, place: Place, batch: list[Node]) -> None:
+        """Write the loop over k whose turns load a block, multiply the one before, and pass on what was loaded: loads once."""
+        body, tile = self.body, self.tile
+        sides = (self.left, place.base_m), (self.right, place.base_n)
+        for side, base in sides:
+            side.begin(batch, base)
+        # The first turn multiplies zeros.
+        with body.loop("cleared", THREAD, lambda at: at < fixed(self.blocks.size), fixed(tile.threads)) as cleared:
+            body.set(self.blocks[cleared], zero("vec4<u32>"))
+        body.barrier()
+        with body.loop("depth", place.first, lambda depth: depth < place.last + fixed(tile.k), fixed(tile.k)) as depth:
+            inside = body.let("inside", depth < place.last)
+            with body.when(inside):
+                for side, base in sides:
+                    side.fetch(batch, base, depth)
+            self.multiply(None)
+            body.barrier()
+            self.multiplied(place, depth)
+            with body.when(inside):
+                for side, _ in sides:
+                    side.put(None)
+            body.barrier()
+
+    def multiplied(self, place: Place, depth: Node) -> None:
+        """Write what follows the products of what lies before a depth, where loads are written once."""
 
     def matrices(self, name: str) -> list[list[Name]]:
         """Declare the matrices of a subgroup's block, zeros."""

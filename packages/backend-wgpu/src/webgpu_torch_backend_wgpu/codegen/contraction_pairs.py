@@ -33,7 +33,7 @@ from .statements import Body, Do
 #: m, n and k of a workgroup's block, rows and columns of a subgroup's; the share of the units' rate that three products of halves
 #: reach together with all units busy, how many steps of k pass before they do, which share a unit reaches with one block, and how
 #: many of these it computes at once
-_SHARES = {(128, 128, 32, 64, 32): (0.12, 350, 1.0, 1), (64, 64, 32, 32, 32): (0.0986, 64, 0.75, 2)}
+_SHARES = {(128, 128, 32, 64, 32): (0.137, 310, 1.0, 1), (64, 64, 32, 32, 32): (0.104, 64, 0.75, 2)}
 #: how many times as fast a product of single halves is, one of singles and pairs, and one of pairs
 _PRODUCTS = {1: 1.45, 2: 1.2, 3: 1.0}
 #: how many times as long it takes where a side is read number by number, or at computed places

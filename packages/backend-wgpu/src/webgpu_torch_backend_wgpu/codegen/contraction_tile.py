@@ -9,7 +9,7 @@ blocks to fill a GPU, k is split over workgroups and a second pass adds their su
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -120,11 +120,6 @@ class StagedBlock(Block):
     left: Stager
     right: Stager
 
-    @property
-    def loads_once(self) -> bool:
-        """Whether loads are written once, as their text is long: multiplying then is behind them, in one turn of the loop more."""
-        return False
-
     @abstractmethod
     def multiply(self, stage: Node | None) -> None:
         """Write the products of the blocks in workgroup memory into the sums."""
@@ -141,11 +136,7 @@ class StagedBlock(Block):
         sides = (self.left, place.base_m), (self.right, place.base_n)
         for side, base in sides:
             side.begin(batch, base)
-            if not self.loads_once:
-                side.fetch(batch, base, place.first)
-        if self.loads_once:
-            self._accumulate_once(body, tile, sides, place, batch)
-            return
+            side.fetch(batch, base, place.first)
         stage: Name | None = body.var("stage", fixed(0)) if tile.stages > 1 else None
         # Workgroups whose part is empty take no turn; the bounds are the same for all threads of a workgroup.
         with self.depths(body, tile, place) as depth:
@@ -162,27 +153,6 @@ class StagedBlock(Block):
                 body.barrier()
             else:
                 body.set(stage, fixed(1) - stage)
-
-    def _accumulate_once(
-        self, body: Body, tile: Tile, sides: Sequence[tuple[Stager, Node]], place: Place, batch: list[Node]
-    ) -> None:  # fmt: skip
-        """Write the loop over k whose turns load a block, multiply the one before, and pass on what was loaded."""
-        with body.loop("depth", place.first, lambda depth: depth < place.last + fixed(tile.k), fixed(tile.k)) as depth:
-            inside = body.let("inside", depth < place.last)
-            with body.when(inside):
-                for side, base in sides:
-                    side.fetch(batch, base, depth)
-            with body.when(place.first < depth):
-                self.multiply(None)
-            body.barrier()
-            self.multiplied(place, depth)
-            with body.when(inside):
-                for side, _ in sides:
-                    side.put(None)
-            body.barrier()
-
-    def multiplied(self, place: Place, depth: Node) -> None:
-        """Write what follows the products of what lies before a depth, where loads are written once."""
 
 
 class Reader(Protocol):
