@@ -177,6 +177,18 @@ def test_numbers_that_are_their_bits(encoding: str) -> None:
     assert (None if plain is None else plain[1]) == turned.get(encoding)
 
 
+def normalized(m: int, k: int, n: int, kind: str, layout: str = "r") -> PreparedContraction:
+    """Return the product of rows over their sums with a matrix whose rows ("r") or columns ("c") are contiguous."""
+    own = {"float32": float32, "bfloat16": bfloat16}[kind]
+    right = (1, n) if layout == "c" else (k, 1)
+    load_left, load_right = load(0, 0, (k, 0, 1), own), load(1, 0, (0, *right), own)
+    return PreparedContraction(
+        (Operand(own, m * k), Operand(own, n * k)), (Output(float32, m * n, None),), (), "prepared", (), (m,), (n,), (k,),
+        cast(load_left, float32) / reduced(0, float32), cast(load_right, float32), float32,
+        (Store(0, 0, (n, 1), accumulator(float32)),), (Reduction(monoid("sum", float32), cast(load_left, float32)),),
+    )  # fmt: skip
+
+
 @settings(max_examples=40, deadline=None)
 @drawn(
     st.integers(1, 8), st.integers(1, 4000), st.integers(8, 4000), st.sampled_from(["float32", "bfloat16"]),
@@ -184,14 +196,7 @@ def test_numbers_that_are_their_bits(encoding: str) -> None:
 )  # fmt: skip
 def test_it_fits_workgroup_memory(m: int, k: int, n: int, kind: str, layout: str, room: int) -> None:
     """What pays is no larger than the workgroup memory that there is."""
-    types = {"float32": float32, "bfloat16": bfloat16}
-    right = (1, n) if layout == "c" else (k, 1)
-    load_left, load_right = load(0, 0, (k, 0, 1), types[kind]), load(1, 0, (0, *right), types[kind])
-    kernel = PreparedContraction(
-        (Operand(types[kind], m * k), Operand(types[kind], n * k)), (Output(float32, m * n, None),), (), "prepared",
-        (), (m,), (n,), (k,), cast(load_left, float32) / reduced(0, float32), cast(load_right, float32), float32,
-        (Store(0, 0, (n, 1), accumulator(float32)),), (Reduction(monoid("sum", float32), cast(load_left, float32)),),
-    )  # fmt: skip
+    kernel = normalized(m, k, n, kind, layout)
     given = ADAPTER.capabilities.replace(workgroup_bytes=room, facts=ADAPTER.capabilities.facts.replace(dispatch=1.0))
     if not preparing_pays(kernel, given):
         return
@@ -216,3 +221,18 @@ def test_a_product_that_is_written_over_what_a_kernel_makes() -> None:
     wanted[:, :, :2] = (x @ w).view(1, 2, 2, 4).transpose(1, 2)
     found = filled(moved(x, "float32"), moved(w, "float32"))
     torch.testing.assert_close(torch.from_numpy(found.cpu().numpy()), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+def test_what_is_loaded_once_is_on_its_way_while_rows_are_computed(kind: str) -> None:
+    kernel = normalized(1, 1024, 64, kind)
+    [found] = contraction_prepared.generate_prepared(kernel, ADAPTER.capabilities).passes
+    text = found.source[found.source.index("fn main") :]
+    weights, barrier = text.index("operand1["), text.index("workgroupBarrier")
+    assert weights < barrier < text.rindex("workgroupBarrier")
+    # One turn takes the whole depth.
+    assert "operand1[" not in text[barrier:]
+    # Workgroups of several strips load those in turns.
+    [found] = contraction_prepared.generate_prepared(normalized(1, 1024, 1 << 13, kind), ADAPTER.capabilities).passes
+    text = found.source[found.source.index("fn main") :]
+    assert text.index("operand1[") > text.index("workgroupBarrier")

@@ -17,7 +17,7 @@ from .workgroup import Partials
 
 _WORKGROUP = 64
 #: parts that a thread reads at once: it waits for memory once for all of them
-_SEVERAL = (16, 8, 4, 3, 2, 1)
+_SEVERAL = (8, 6, 4, 3, 2, 1)
 #: what parts that a second pass adds cost: dispatches, most of it the host's time for one more pass and its buffers
 SPLITTING = 5
 #: the lowest float32 number

@@ -1,8 +1,9 @@
 """Attention of a few rows by subgroups, each with a softmax of its own: nobody waits for others before all columns are done.
 
-A subgroup takes as many columns at once as it has threads. Some neighbouring threads share the product with a column, and
-exchange parts of it until each has the scores of one column; then each has some positions of the values, and is told the
-columns' weights. Workgroups share the columns and leave parts (T. Dao et al., "Flash-Decoding for long-context inference",
+A subgroup takes some columns at once, at most as many as it has threads. Some neighbouring threads share the product with a
+column, and exchange parts of it until each has the score of a column, which several may have; then each has some positions of the
+values, and is told the columns' weights. What few columns take is short text: a kernel that runs a few microseconds waits for its
+own instructions, too. Workgroups share the columns and leave parts (T. Dao et al., "Flash-Decoding for long-context inference",
 2023).
 """
 
@@ -28,26 +29,34 @@ from .module import THREAD
 
 #: how many subgroups a workgroup may have
 _SUBGROUPS = (1, 2, 4, 8, 16, 32)
+#: columns that a subgroup takes at once, unless it must take more
+_COLUMNS = 8
 #: most numbers of the rows that a thread keeps, and the most threads that share a column unless these are more
 _KEPT, _TEAM = 64, 8
 #: most vectors of values that a thread has under way at once, and those that all threads of a workgroup find registers for
 _READ, _REGISTERS = 32, 8192
 #: what a pass takes, a second one, and each part that it adds; as many columns as a subgroup has threads, and each number of a row
 #: that they meet; a subgroup of a workgroup, and each number that it adds to a sum; all in dispatches
-_PASS, _SPLITTING, _PART, _COLUMNS, _NUMBER, _SUBGROUP, _ADDED = 0.7, 0.53, 0.012, 0.09, 0.00027, 0.012, 0.000064
+_PASS, _SPLITTING, _PART, _ROUND, _NUMBER, _SUBGROUP, _ADDED = 0.7, 0.53, 0.03, 0.09, 0.00027, 0.012, 0.000064
 #: how many times its even share of the memory's rate a unit may have, and subgroups that it runs at once
 _SHARE, _TOGETHER = 7, 16
 
 
 class Subgroups(Record):
     """A variant: ``splits`` workgroups share the columns; each has ``subgroups`` of ``size`` threads, of which ``team`` share
-    the product with a column."""
+    the product with a column, and take ``columns`` at once."""
 
-    __slots__ = fields = ("splits", "subgroups", "size", "team")
+    __slots__ = fields = ("splits", "subgroups", "size", "team", "columns")
     splits: int
     subgroups: int
     size: int
     team: int
+    columns: int
+
+    @property
+    def together(self) -> int:
+        """Columns that a workgroup takes at once."""
+        return self.subgroups * self.columns
 
 
 def by_subgroups(kernel: Attention, capabilities: Capabilities) -> Iterator[Subgroups]:
@@ -63,9 +72,15 @@ def by_subgroups(kernel: Attention, capabilities: Capabilities) -> Iterator[Subg
         nbytes = subgroups * m * (v + 2) * 4
         if subgroups * size > capabilities.invocations or nbytes > capabilities.workgroup_bytes:
             continue
+        columns = _columns(team, size, v)
         for splits in SPLITS:
-            if splits == 1 or (splits - 1) * subgroups * size < n:
-                yield Subgroups(splits, subgroups, size, team)
+            if splits == 1 or (splits - 1) * subgroups * columns < n:
+                yield Subgroups(splits, subgroups, size, team, columns)
+
+
+def _columns(team: int, size: int, v: int) -> int:
+    """Return how many columns a subgroup takes at once: one of each team, and as many as share the reading of a row, at least."""
+    return max(min(_COLUMNS, size), size // team, size // min(v // LANES, size))
 
 
 def _reads_vectors(kernel: Attention) -> bool:
@@ -89,8 +104,8 @@ def by_subgroups_seconds(kernel: Attention, plan: Subgroups, facts: Facts) -> fl
     m, n, k, v = map(number_of_elements, (kernel.m, kernel.n, kernel.k, kernel.v))
     workgroups = number_of_elements(kernel.batch) * plan.splits
     turns = -(-workgroups // (facts.units * max(_TOGETHER // plan.subgroups, 1)))
-    rounds = turns * -(-n // (plan.splits * plan.subgroups * plan.size))
-    waiting = _PASS + rounds * (_COLUMNS + _NUMBER * m * (k + v)) + plan.subgroups * (_SUBGROUP + _ADDED * m * v)
+    rounds = turns * -(-n // (plan.splits * plan.together)) * plan.columns / plan.size
+    waiting = _PASS + rounds * (_ROUND + _NUMBER * m * (k + v)) + plan.subgroups * (_SUBGROUP + _ADDED * m * v)
     if plan.splits > 1:
         waiting += _SPLITTING + _PART * plan.splits
     moved = sum(each.numel * each.dtype.itemsize for each in kernel.operands)
@@ -109,6 +124,8 @@ class _Writer(AttendingRows):
     def __init__(self, kernel: Attention, capabilities: Capabilities, plan: Subgroups) -> None:
         super().__init__(kernel, capabilities, plan.splits)
         self.plan = plan
+        #: columns that a team takes, one after another
+        self.turns = plan.columns * plan.team // plan.size
         #: vectors along a row that a thread has, and the same along a sum; columns whose values are read at once
         self.along = self.k // LANES // plan.team
         self.width = min(self.v // LANES, plan.size)
@@ -132,9 +149,8 @@ class _Writer(AttendingRows):
         self.results = [
             [body.var(f"result{row}_{each}", zero("vec4<f32>")) for each in range(self.wide)] for row in range(self.m)
         ]
-        together = fixed(plan.subgroups * plan.size)
-        with body.loop("block", start, lambda column: column < stop, together) as column:
-            self._take(body.let("first_column", column + self.subgroup * size), stop)
+        with body.loop("block", start, lambda column: column < stop, fixed(plan.together)) as column:
+            self._take(body.let("first_column", column + self.subgroup * fixed(plan.columns)), stop)
         self._meet()
         self._leave()
         return self.finish(plan.subgroups * plan.size, count)
@@ -154,16 +170,17 @@ class _Writer(AttendingRows):
         return found
 
     def _take(self, first: Node, stop: Node) -> None:
-        """Write what takes the columns from ``first`` on in, as many as there are threads."""
+        """Write what takes the columns from ``first`` on in."""
         body, plan, module = self.body, self.plan, self.module
         # Beyond the last column it is read again, and counts nothing.
         self.last = body.let("last_column", stop - fixed(1))
-        columns = plan.size // self.sharing
+        columns = plan.columns // self.sharing
         several = max(min(_READ, _REGISTERS // (plan.subgroups * plan.size)) // self.wide, 1)
         batches = [range(at, min(at + several, columns)) for at in range(0, columns, several)]
         values = self._values(first, batches[0])
         products = self._products(first, 0, 1)
-        own = body.let("own", first + self.member * fixed(plan.size // plan.team) + self.slot)
+        number = self.member if self.turns == plan.team else self.member % fixed(self.turns)
+        own = body.let("own", first + number * fixed(plan.size // plan.team) + self.slot)
         inside = body.let("own_inside", minimum(own, self.last))
         weights: list[Name] = []
         for row, product in enumerate(products):
@@ -217,11 +234,12 @@ class _Writer(AttendingRows):
     def _products(self, first: Node, number: int, distance: int) -> list[Node]:
         """Write all rows' products with one column a thread; return them.
 
-        Of every ``distance``-th column that a team takes, from ``number`` on, a thread gets the one that its number tells.
+        Of every ``distance``-th column that a team takes, from ``number`` on, a thread gets the one that its number tells; threads
+        of a team that are more than its columns get the same.
         """
-        body, plan, module = self.body, self.plan, self.module
-        if distance == plan.team:
-            return self._parts_of(first, number)
+        body, module = self.body, self.module
+        if distance == self.turns:
+            return [self._summed(each, distance) for each in self._parts_of(first, number)]
         even, odd = self._products(first, number, 2 * distance), self._products(first, number + distance, 2 * distance)
         high = (self.member & fixed(distance)).differs(fixed(0))
         found: list[Node] = []
@@ -231,6 +249,13 @@ class _Writer(AttendingRows):
                 body.let(module.fresh("sum"), kept + Call("subgroupShuffleXor", (given, fixed(distance)), "f32"))
             )
         return found
+
+    def _summed(self, part: Node, distance: int) -> Node:
+        """Write the sum of the parts of every ``distance``-th thread of a team; return it."""
+        while distance < self.plan.team:
+            other = Call("subgroupShuffleXor", (part, fixed(distance)), "f32")
+            part, distance = self.body.let(self.module.fresh("all"), part + other), 2 * distance
+        return part
 
     def _parts_of(self, first: Node, number: int) -> list[Node]:
         """Write a thread's part of all rows' products with one of its team's columns."""
@@ -252,7 +277,11 @@ class _Writer(AttendingRows):
         body, plan, module = self.body, self.plan, self.module
         for row in range(self.m):
             place = body.let(module.fresh("place"), self.subgroup * fixed(self.m) + fixed(row))
-            total = body.let(module.fresh("all"), Call("subgroupAdd", (self.totals[row],), "f32"))
+            total: Node = Call("subgroupAdd", (self.totals[row],), "f32")
+            if plan.columns < plan.size:
+                # Several threads have the weight of each column.
+                total = total * Literal(plan.columns / plan.size, "f32")
+            total = body.let(module.fresh("all"), total)
             with body.when(self.lane.equals(fixed(0))):
                 body.set(self.states[place], vector("f32", [self.tops[row], total]))
             for wide, result in enumerate(self.results[row]):

@@ -21,6 +21,7 @@ from .ir import Node, fixed, u32, vector
 from .lowering import Lowering
 from .module import LINEAR_GROUP, THREAD, WORKGROUP
 from .row_states import State, merge_team
+from .statements import Statement, loads_first
 
 #: bytes of workgroup memory that reductions take, and those of a thread's sums of one row
 REDUCED, _SUMMED = 1 << 12, 16
@@ -83,17 +84,37 @@ class PreparedGenerator(VectorGenerator):
 
     def generate(self) -> Program:
         """Return the program."""
-        workgroups = workgroups_of(self.total, self.capabilities)
+        body, workgroups = self.body, workgroups_of(self.total, self.capabilities)
         self.coordinates = self.frame.batch_coordinates(fixed(0))
+        if workgroups == self.total:
+            self._single()
+        else:
+            self._prepare()
+            with body.loop("linear", LINEAR_GROUP, lambda at: at < self.total, workgroups) as linear:
+                self._strip(linear)
+                # The next sums go where these are.
+                body.barrier()
+        return self._program(workgroups)
+
+    def _single(self) -> None:
+        """Write what a workgroup does that has one strip: what it loads of that is on its way while it computes the rows."""
+        body, rows, strip = self.body, list[Statement](), list[Statement]()
+        linear = body.let("linear", LINEAR_GROUP)
+        body.leave(linear >= self.total)
+        with body.inside(rows):
+            self._prepare()
+        with body.inside(strip):
+            self._strip(linear)
+        early, late = loads_first(strip, rows)
+        for each in (*early, *rows, *late):
+            body.add(each)
+
+    def _prepare(self) -> None:
+        """Write what leaves the rows where all threads of the workgroup find them."""
         for row in range(self.rows):
             self._reduce(u32(row), row)
             self._stage(row)
         self.body.barrier()
-        with self.body.loop("linear", LINEAR_GROUP, lambda at: at < self.total, workgroups) as linear:
-            self._strip(linear)
-            # The next sums go where these are.
-            self.body.barrier()
-        return self._program(workgroups)
 
     def _reduce(self, row: Node, number: int) -> None:
         """Write the reductions of a row, the kernel's so many-th."""

@@ -195,6 +195,11 @@ class VectorGenerator:
         depth = -(-share // turn) * turn
         most = self._under_way() if self.rows <= LANES and self.across == 1 else 2
         unroll = next((each for each in (8, 4, 2) if each <= most and depth >= turn * each), 1)
+        even = depth * self.strip.splits == k and depth % (turn * unroll) == 0
+        if even and depth == turn * unroll:
+            deep = body.let("deep", self.split * depth + self.part * self.reach)
+            self._accumulate([deep + fixed(each * turn) for each in range(unroll)])
+            return
         first = body.let("first", self.split * depth)
         last = body.let("last", minimum(first + depth, k))
         deep = body.var("deep", first + self.part * self.reach)
@@ -202,8 +207,9 @@ class VectorGenerator:
             # In `deep + ... < last` the last of the loads is in range, so all of them are.
             with body.advance(deep, deep + turn * (unroll - 1) < last, turn * unroll):
                 self._accumulate([deep + fixed(each * turn) for each in range(unroll)])
-        with body.advance(deep, deep < last, turn):
-            self._accumulate([deep])
+        if not even or unroll == 1:
+            with body.advance(deep, deep < last, turn):
+                self._accumulate([deep])
 
     def _under_way(self) -> int:
         """Return how many loads of its large side a thread has under way: of few bytes each as many more."""

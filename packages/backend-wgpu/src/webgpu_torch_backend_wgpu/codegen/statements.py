@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from .ir import Buffer, Call, Name, Node, Number
+from .ir import Array, Buffer, Call, LoadGroup, Name, Node, Number
 
 
 class Statement:
@@ -238,3 +238,40 @@ class Body:
     def barrier(self, memory: str = "workgroup") -> None:
         """Wait for the other threads of the workgroup."""
         self.add(Barrier(memory))
+
+
+def loads_first(
+    statements: Sequence[Statement], before: Sequence[Statement]
+) -> tuple[list[Statement], list[Statement]]:
+    """Return those statements that may stand before others that precede them, as they load groups of elements from buffers that
+    these do not write, or tell where; and those that are left."""
+    blocked = {each.name for each in before if isinstance(each, (Let, Var))}
+    known: dict[str, Let] = {}
+    first: set[str] = set()
+    for each in statements:
+        if not isinstance(each, (Let, Var)):
+            continue
+        inside = list(_names(each.nodes[0])) if each.nodes else []
+        if isinstance(each, Var) or any(isinstance(one, Array) or one.text in blocked for one in inside):
+            blocked.add(each.name)
+            continue
+        known[each.name] = each
+        if isinstance(each.nodes[0], LoadGroup):
+            waiting = [each]
+            while waiting:
+                one = waiting.pop()
+                first.add(one.name)
+                waiting += [known[name.text] for name in _names(one.nodes[0]) if name.text in known]
+    early: list[Statement] = []
+    late: list[Statement] = []
+    for each in statements:
+        (early if isinstance(each, Let) and each.name in first else late).append(each)
+    return early, late
+
+
+def _names(node: Node) -> Iterator[Name]:
+    """Yield the names in an expression."""
+    if isinstance(node, Name):
+        yield node
+    for each in node.arguments:
+        yield from _names(each)
