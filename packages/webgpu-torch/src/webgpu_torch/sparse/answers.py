@@ -13,6 +13,7 @@ from .base import Answer, AnySparse, refuse
 from .compressed import CompressedTensor
 from .coordinates import SparseTensor
 from .layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csr
+from .nodes import noted
 
 #: what makes a tensor like another one, and whether no values will do
 LIKE = {
@@ -94,6 +95,7 @@ def copy_(self: AnySparse, other: Tensor, non_blocking: bool = False) -> AnySpar
     return self._become(other.clone().to(self.dtype))
 
 
+@noted("SparseMaskBackward0")
 def sparse_mask(self: Tensor, mask: Tensor) -> AnySparse:
     """Return the elements of a tensor, dense or sparse, at the places that a sparse one of its sizes has.
 
@@ -119,6 +121,7 @@ def sparse_mask(self: Tensor, mask: Tensor) -> AnySparse:
     return mask._with(mask._picked(self.to_dense() if isinstance(self, AnySparse) else self))
 
 
+@noted("NormBackward1")
 def norm(
     self: AnySparse, p: float | str | None = "fro", dim: Answer = None, keepdim: bool = False, dtype: Answer = None
 ) -> Tensor:
@@ -172,6 +175,7 @@ def any(self: AnySparse) -> Tensor:
     return self.coalesce()._held.any()
 
 
+@noted("SelectBackward0")
 def select(self: AnySparse, dim: int, index: int) -> Tensor:
     """Return the part at an index of a dimension: dense where no sparse dimension is left."""
     if isinstance(self, CompressedTensor):
@@ -195,6 +199,7 @@ def select(self: AnySparse, dim: int, index: int) -> Tensor:
     return SparseTensor.make(mine._positions[rest][:, taken], values, sizes, mine._unique)
 
 
+@noted("IndexSelectBackward0")
 def index_select(self: AnySparse, dim: int, index: Tensor) -> Tensor:
     """Return the parts at some indices of a dimension, ``[k]`` of them, of a tensor by coordinates.
 

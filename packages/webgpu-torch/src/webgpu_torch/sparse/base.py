@@ -18,6 +18,7 @@ from webgpu_torch_core.record.node import RemovableHandle
 
 from .._holding import HoldingTensor
 from .layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+from .nodes import noted
 
 Arguments: TypeAlias = tuple[Any, ...]
 Named: TypeAlias = dict[str, Any]
@@ -113,6 +114,7 @@ class AnySparse(HoldingTensor):
         """Return the matrix with compressed columns of blocks."""
         return self.to_sparse(layout=sparse_bsc, blocksize=blocksize, dense_dim=dense_dim)
 
+    @noted("TBackward0")
     def t(self) -> Answer:
         """Return the transposed matrix; a tensor of fewer dimensions as it is.
 
@@ -170,10 +172,12 @@ class AnySparse(HoldingTensor):
         """
         return self._with(self._held.imag)
 
+    @noted("SubBackward0")
     def sub(self, other: Tensor, *, alpha: complex = 1) -> Tensor:
         """Return the difference of two sparse tensors, which is sparse."""
         return self.add(other, alpha=-alpha)
 
+    @noted("AddmmBackward0")
     def addmm(self, mat1: Tensor, mat2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
         """Return ``beta * self + alpha * (mat1 @ mat2)``, where this tensor is made dense if the product is.
 
@@ -339,6 +343,7 @@ def _dense_times(dense: Tensor, sparse: AnySparse) -> Tensor:
     return sparse.t().matmul(dense.t()).t()
 
 
+@noted("AddmmBackward0")
 def _addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     product = mat1 @ mat2
     if isinstance(input, AnySparse) and not isinstance(product, AnySparse):

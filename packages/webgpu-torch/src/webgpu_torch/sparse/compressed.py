@@ -19,6 +19,7 @@ from .blocks import apart, joined, somewhere
 from .coordinates import SparseTensor
 from .layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 from .making import rebuild, to_sparse
+from .nodes import converted, noted, product
 
 _TRANSPOSED = {sparse_csr: sparse_csc, sparse_csc: sparse_csr, sparse_bsr: sparse_bsc, sparse_bsc: sparse_bsr}
 
@@ -86,6 +87,7 @@ class CompressedTensor(AnySparse):
     def _nnz(self) -> int:
         return self._places.shape[-1]
 
+    @noted("ValuesBackward0")
     def values(self) -> Tensor:  # type: ignore[override]
         """Return the values ``[*batch, n, *block, *dense]``."""
         return self._held
@@ -146,6 +148,7 @@ class CompressedTensor(AnySparse):
         """Return the tensor of the same kind and sizes with values at places that are sorted and each there once."""
         return _compress(keys, values, self._batch, self._counts, self._sizes, self._kind, self._pointers.dtype)
 
+    @noted("ToDenseBackward0")
     def to_dense(self, dtype: Answer = None, *, masked_grad: bool = True) -> Tensor:
         """Return a tensor with all elements."""
         values = self._flat()
@@ -172,6 +175,7 @@ class CompressedTensor(AnySparse):
         values = self._flat()
         return rows, columns, values.reshape((len(rows), *values.shape[3:]))
 
+    @noted(converted)
     def to_sparse(
         self,
         sparse_dim: int | None = None,
@@ -239,6 +243,7 @@ class CompressedTensor(AnySparse):
             self._pointers.dtype,
         )  # fmt: skip
 
+    @noted("TransposeBackward0")
     def transpose(self, dim0: int, dim1: int) -> CompressedTensor:
         """Return the tensor with its two sparse dimensions exchanged: rows that are compressed become columns.
 
@@ -260,6 +265,7 @@ class CompressedTensor(AnySparse):
 
     # Arithmetic
 
+    @noted("AddBackward0")
     def add(self, other: Tensor, *, alpha: complex = 1) -> Tensor:
         """Return the sum: sparse with a tensor of the same layout, else dense.
 
@@ -307,6 +313,7 @@ class CompressedTensor(AnySparse):
             refuse("torch.div by a tensor")
         return self._with(self._held.div(other, rounding_mode=rounding_mode))
 
+    @noted(product)
     def matmul(self, other: Tensor) -> Tensor:
         """Return the product ``[m, k] @ [k, n]``, or ``[m, k] @ [k]``: dense with a dense operand, else sparse.
 
@@ -342,6 +349,7 @@ class CompressedTensor(AnySparse):
         kind = self._kind
         return of_elements(rows, columns, dense[rows, columns], (), dense.shape, kind, None, self._pointers.dtype)
 
+    @noted("SparseSampledAddmmBackward0")
     def sampled_addmm(self, mat1: Tensor, mat2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> CompressedTensor:
         """Return ``beta * self + alpha * (mat1 @ mat2)`` at the places that have values here.
 

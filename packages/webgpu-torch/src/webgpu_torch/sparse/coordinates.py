@@ -9,12 +9,14 @@ from typing import Self
 import webgpu_torch_core as torch
 from webgpu_torch_core import Size, Tensor
 from webgpu_torch_core import layout as Layout
+from webgpu_torch_core.dispatch.titles import by_dimension
 from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.tensors.type_aliases import Number
 
 from .base import CALLED, Answer, AnySparse, added, in_type_of, text_of
 from .layouts import sparse_coo
 from .making import rebuild
+from .nodes import converted, noted, product, softened
 
 
 class SparseTensor(AnySparse):
@@ -70,6 +72,7 @@ class SparseTensor(AnySparse):
         self._require_unique("indices")
         return self._positions
 
+    @noted("ValuesBackward0")
     def values(self) -> Tensor:  # type: ignore[override]
         """Return the values ``[n, ...]``.
 
@@ -100,6 +103,7 @@ class SparseTensor(AnySparse):
             flat = flat * size + self._positions[dim]
         return flat
 
+    @noted("UnsqueezeBackward0")
     def unsqueeze(self, dim: int) -> Self:
         """Return the tensor with a dimension of size 1 put in: among the sparse dimensions up to right behind them, else a dense one."""
         dim, kept = wrap_dimension(dim, len(self._sizes) + 1), self.sparse_dim()
@@ -112,6 +116,7 @@ class SparseTensor(AnySparse):
 
     # Conversions
 
+    @noted("CoalesceBackward0")
     def coalesce(self) -> Self:
         """Return the same tensor with positions sorted and each there once, values at one position added."""
         if self._unique:
@@ -124,6 +129,7 @@ class SparseTensor(AnySparse):
             flat = flat // size
         return type(self).make(_stacked(rows, self._positions, len(values)), values, self._sizes, True)
 
+    @noted("ToDenseBackward0")
     def to_dense(self, dtype: Answer = None, *, masked_grad: bool = True) -> Tensor:
         """Return a tensor with all elements."""
         sizes = self._sizes[: len(self._positions)]
@@ -131,6 +137,7 @@ class SparseTensor(AnySparse):
         dense = dense.reshape(tuple(self._sizes))
         return dense if dtype is None else dense.to(dtype)
 
+    @noted(converted)
     def to_sparse(
         self,
         sparse_dim: int | None = None,
@@ -162,6 +169,7 @@ class SparseTensor(AnySparse):
         rows, columns = mine._positions
         return of_elements(rows, columns, mine._held, (), self._sizes, layout, blocksize, rows.dtype)
 
+    @noted("TransposeBackward0")
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
         """Return the tensor with two of its sparse dimensions exchanged.
 
@@ -180,6 +188,7 @@ class SparseTensor(AnySparse):
         order[first], order[second] = second, first
         return self._in_order(order)
 
+    @noted("PermuteBackward0")
     def permute(self, *dims: int | Sequence[int]) -> SparseTensor:
         """Return the tensor with its sparse dimensions, and its dense ones, in another order.
 
@@ -207,6 +216,7 @@ class SparseTensor(AnySparse):
 
     # Arithmetic
 
+    @noted("AddBackward0")
     def add(self, other: Tensor, *, alpha: Number = 1) -> Tensor:
         """Return the sum of two sparse tensors, which is sparse: coalesced if both are, else one's positions after the other's.
 
@@ -280,6 +290,7 @@ class SparseTensor(AnySparse):
         mine = self.coalesce()
         return mine._with(mine._held**exponent)
 
+    @noted(product)
     def matmul(self, other: Tensor) -> Tensor:
         """Return the product ``[m, k] @ [k, n]``, or ``[m, k] @ [k]``: dense with a dense operand, else sparse.
 
@@ -297,6 +308,7 @@ class SparseTensor(AnySparse):
         product = values * other.index_select(0, columns)
         return added(product.new_zeros((self._sizes[0], *other.shape[1:])), rows, product)
 
+    @noted(by_dimension("Sum", 0, 1))
     def sum(self, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype: Answer = None) -> Tensor:
         """Return the sum over some sparse dimensions, which is sparse, or over all, which is not.
 
@@ -319,6 +331,7 @@ class SparseTensor(AnySparse):
         sizes = [each for place, each in enumerate(self._sizes) if place not in dims]
         return SparseTensor.make(self._positions[kept], values, sizes, False).coalesce()
 
+    @noted(softened)
     def softmax(self, dim: int, dtype: Answer = None, *, logarithms: bool = False) -> SparseTensor:
         """Return the softmax along a sparse dimension of the elements that are there, or its logarithm.
 

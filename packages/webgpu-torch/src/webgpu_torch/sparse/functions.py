@@ -11,6 +11,7 @@ from webgpu_torch_core import Tensor, dtype
 
 from .base import refuse
 from .layouts import sparse_csr
+from .nodes import noted, summed
 from .reduced_products import reduced_matmul
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .coordinates import SparseTensor
 
 
+@noted("SparseAddmmBackward0")
 def mm(mat1: Tensor, mat2: Tensor, reduce: str | EllipsisType = ...) -> Tensor:
     """Return a product of matrices ``[m, k] @ [k, n]`` of which the first, at least, is sparse.
 
@@ -38,11 +40,13 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str | EllipsisType = ...) -> Tensor:
     return reduced_matmul(cast("CompressedTensor", mat1), mat2, reduce)
 
 
+@noted(summed)
 def sum(input: Tensor, dim: int | Sequence[int] | None = None, dtype: dtype | None = None) -> Tensor:
     """Return the sum of a sparse tensor, ``[sparse dimensions ...]`` over some of them or over all."""
     return input.sum(dim, dtype=dtype) if dim is not None else input.sum(dtype=dtype)
 
 
+@noted("SparseAddmmBackward0")
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1.0, alpha: complex = 1.0) -> Tensor:
     """Return ``beta * mat + alpha * (mat1 @ mat2)`` of matrices ``[m, n]``, ``[m, k]`` and ``[k, n]``, the first of a product sparse."""
     return torch.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from webgpu_torch_core.ir.layouts import wrap_dimension
 
 from .base import AnySparse
 from .coordinates import SparseTensor
+from .nodes import noted
 
 
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> SparseTensor:
@@ -56,6 +57,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> SparseTensor:
     return SparseTensor.make(torch.cat(positions, 1), held, sizes, len(held) < 2)
 
 
+@noted("StackBackward0")
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> SparseTensor:
     """Return sparse tensors of the same sizes, numbered by a new dimension.
 

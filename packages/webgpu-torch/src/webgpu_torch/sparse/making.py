@@ -11,6 +11,7 @@ from webgpu_torch_core.dispatch.overrides import public
 from webgpu_torch_core.files.permissions import add_rebuilder
 
 from .layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
+from .nodes import converted, noted
 
 if TYPE_CHECKING:
     from .base import Answer, AnySparse
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from .coordinates import SparseTensor
 
 
+@noted("SparseCooTensorWithDimsAndTensorsBackward0")
 def sparse_coo_tensor(
     indices: Tensor | Sequence[Sequence[int]] | Sequence[int] = (),
     values: Tensor | Sequence[object] | float | None = None,
@@ -77,6 +79,7 @@ def sparse_coo_tensor(
     return made.requires_grad_() if requires_grad else made
 
 
+@noted("SparseCompressedTensorBackward0")
 def sparse_compressed_tensor(
     compressed_indices: Tensor | Sequence[object],
     plain_indices: Tensor | Sequence[object],
@@ -139,6 +142,7 @@ def rebuild(kind: layout, parts: tuple[Answer, ...]) -> SparseTensor | Compresse
 add_rebuilder("torch._utils._rebuild_sparse_tensor", rebuild)
 
 
+@noted("SparseCompressedTensorBackward0")
 def sparse_csr_tensor(
     crow_indices: Tensor | Sequence[object],
     col_indices: Tensor | Sequence[object],
@@ -168,6 +172,7 @@ def sparse_csr_tensor(
     )  # fmt: skip
 
 
+@noted("SparseCompressedTensorBackward0")
 def sparse_csc_tensor(
     ccol_indices: Tensor | Sequence[object],
     row_indices: Tensor | Sequence[object],
@@ -197,6 +202,7 @@ def sparse_csc_tensor(
     )  # fmt: skip
 
 
+@noted("SparseCompressedTensorBackward0")
 def sparse_bsr_tensor(
     crow_indices: Tensor | Sequence[object],
     col_indices: Tensor | Sequence[object],
@@ -226,6 +232,7 @@ def sparse_bsr_tensor(
     )  # fmt: skip
 
 
+@noted("SparseCompressedTensorBackward0")
 def sparse_bsc_tensor(
     ccol_indices: Tensor | Sequence[object],
     row_indices: Tensor | Sequence[object],
@@ -255,6 +262,7 @@ def sparse_bsc_tensor(
     )  # fmt: skip
 
 
+@noted(converted)
 def to_sparse(
     input: Tensor,
     sparse_dim: int | None = None,
