@@ -155,9 +155,10 @@ def record(path: Path, device: str, dtype: str, results: dict[str, Any], whole: 
         table.clear()
     for name, each in counted(results).items():
         table[name] = entry(each)
+    # What is declared is known without a run.
+    known["operations"] = sorted(OPERATIONS)
     if whole:
         counts = Counts(results)
-        known["operations"] = sorted(OPERATIONS)
         kept = known["counts"].setdefault(device, {})[dtype] = {"samples": counts.samples(), "errors": counts.errors}
         if limit is not None:
             kept["limit"] = limit
