@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from webgpu_torch_core import plugins
 from webgpu_torch_core.backend.interface import INTERFACE_VERSION, Backend
@@ -174,3 +176,29 @@ def test_one_plugin_may_bring_several_backends(monkeypatch):
     registry = registry_with(monkeypatch, (FakeDistribution("pair"), FakeEntryPoint("pair", plugin)))
     assert registry.backend("one") is plugin.backends[0]
     assert registry.backend("two") is plugin.backends[1]
+
+
+def test_threads_that_ask_first_at_once_find_all(monkeypatch):
+    """While one thread imports plugins, others wait for them; a plugin that asks meanwhile goes on."""
+    importing, imported = threading.Event(), threading.Event()
+
+    class Slow(FakeEntryPoint):
+        def load(self):
+            importing.set()
+            assert registry.device_count("python") == 1
+            imported.wait(10)
+            return self.result
+
+    registry = registry_with(monkeypatch, (FakeDistribution("slow"), Slow("slow", Plugin(FakeBackend("slow")))))
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(registry.device_count("slow"))) for _ in range(3)]
+    threads[0].start()
+    assert importing.wait(10)
+    for each in threads[1:]:
+        each.start()
+    # Who does not wait has no such device by then.
+    threads[1].join(0.1)
+    imported.set()
+    for each in threads:
+        each.join()
+    assert found == [1, 1, 1]

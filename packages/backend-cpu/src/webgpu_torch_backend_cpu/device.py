@@ -302,8 +302,6 @@ class _Quiet(threading.local):
 _BY_CONTEXT = int(np.__version__.partition(".")[0]) >= 2
 _is_quiet = contextvars.ContextVar("_is_quiet", default=False)
 _quiet = _Quiet()
-#: the same for what takes less time than to look for the thread's own: while another thread is there, it raises an exception
-_short = _Quiet().enter
 
 
 def _quietly(function: Callable[..., Result], *arguments: object) -> Result:
@@ -315,6 +313,10 @@ def _quietly(function: Callable[..., Result], *arguments: object) -> Result:
         return _quiet.enter(function, *arguments)
     with np.errstate(all="ignore"):
         return function(*arguments)
+
+
+#: the same for what takes less time than to look for the thread's own: while another thread is there, it raises an exception
+_short = _Quiet().enter if _BY_CONTEXT else _quietly
 
 
 def _run_entries(run: Run, entries: Sequence[Entry]) -> None:

@@ -68,21 +68,22 @@ class Registry:
         self.conflicts: dict[str, list[Origin]] = {}
         self._devices: dict[tuple[str, int], Device] = {}
         self._lock = threading.RLock()
-        self._loaded = False
+        self._loading = self._loaded = False
 
     def load(self) -> None:
         """Import every installed plugin once; one that fails is reported on stderr and skipped."""
         if self._loaded:
             return
         with self._lock:
-            if self._loaded:
+            # A plugin may ask for others while it is imported; other threads wait until all are.
+            if self._loading:
                 return
-            self._loaded = True
-
+            self._loading = True
             self.backends["python"] = PythonBackend()
             self.origins["python"] = Origin("webgpu-torch-core", _version("webgpu-torch-core"), "built in")
             for distribution, entry_point in _entry_points():
                 self._load_entry_point(distribution, entry_point)
+            self._loaded = True
 
     def _load_entry_point(self, distribution: Any, entry_point: Any) -> None:
         origin = Origin(str(distribution.metadata["Name"]), str(distribution.version), entry_point.value)
