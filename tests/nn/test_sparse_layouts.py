@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 import webgpu_torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 #: PyTorch says so once, of layouts that are new and of checks that are left out
@@ -271,6 +271,7 @@ def reduced_products(draw: st.DrawFn) -> tuple[list[list[float]], list[list[floa
 
 @settings(deadline=None)
 @given(reduced_products())
+@example(([[1.0, 1.0, 1.0]], [[0.0, 0.0], [0.0, 0.0], [-2.0, 3.0]], "mean"))
 def test_products_reduced_otherwise(case: tuple[list[list[float]], list[list[float]], str]) -> None:
     left, right, reduce = case
 

@@ -11,7 +11,7 @@ from webgpu_torch_core import Tensor, dtype
 
 from .base import refuse
 from .layouts import sparse_csr
-from .nodes import noted, summed
+from .nodes import multiplied, noted, summed
 from .reduced_products import reduced_matmul
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .coordinates import SparseTensor
 
 
-@noted("SparseAddmmBackward0")
+@noted(multiplied)
 def mm(mat1: Tensor, mat2: Tensor, reduce: str | EllipsisType = ...) -> Tensor:
     """Return a product of matrices ``[m, k] @ [k, n]`` of which the first, at least, is sparse.
 

@@ -39,6 +39,11 @@ def summed(args: Positional, kwargs: Named) -> str:
     return "SumBackward0" if len(args) < 2 and kwargs.get("dim") is None else "SparseSumBackward0"
 
 
+def multiplied(args: Positional, kwargs: Named) -> str:
+    """Return the name of a product in ``torch.sparse``."""
+    return "SparseMmReduceImplBackward0" if len(args) > 2 or "reduce" in kwargs else "SparseAddmmBackward0"
+
+
 def noted(title: Title) -> Callable[[Callable[Given, Result]], Callable[Given, Result]]:
     """Decorate a function so that its result has a node of a name, also where it has the values of an argument as they are."""
 

@@ -4,9 +4,27 @@ from __future__ import annotations
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.operations.common import attach
+from webgpu_torch_core.tensors.saved_tensors import SavedTensor
 
 from .base import AnySparse
 from .compressed import CompressedTensor
+
+
+def _mean(values: Tensor, other: Tensor, rows: Tensor, columns: Tensor, counts: Tensor) -> Tensor:
+    """Return means of products ``[m, n]``, whose gradients are divided by ``counts`` ``[m, 1]`` where PyTorch divides them."""
+    saved = SavedTensor(values), SavedTensor(other)
+    with torch.no_grad():
+        terms = values[:, None] * other.index_select(0, columns)
+        result = terms.new_zeros((len(counts), terms.shape[1])).index_add(0, rows, terms) / counts
+
+    def run_backward(cotangent: Tensor) -> tuple[Tensor, Tensor]:
+        values, other = (each.unpack() for each in saved)
+        spread, of_row = cotangent.index_select(0, rows), counts.index_select(0, rows)
+        ours = (spread * other.index_select(0, columns)).sum(1) / of_row[:, 0]
+        return ours, torch.zeros_like(other).index_add(0, columns, values[:, None] / of_row * spread)
+
+    return attach(result, "SparseMmReduceImplBackward0", (values, other), run_backward)
 
 
 def reduced_matmul(matrix: CompressedTensor, other: Tensor, reduce: str) -> Tensor:
@@ -29,9 +47,9 @@ def reduced_matmul(matrix: CompressedTensor, other: Tensor, reduce: str) -> Tens
         raise RuntimeError(f'Expect reduce to be one of "sum", "mean", "amax" and "amin", but got "{reduce}"')
     if reduce == "sum" or not matrix._nnz():
         return matrix.matmul(other)
-    if reduce == "mean":
-        return matrix.matmul(other) / counts.clamp(min=1).to(other.dtype)
     rows, columns, values = matrix._elements()
+    if reduce == "mean":
+        return _mean(values, other, rows, columns, counts.clamp(min=1).to(other.dtype))
     terms = values[:, None] * other.index_select(0, columns)
     nothing = terms.new_zeros((matrix.shape[0], terms.shape[1]))
     lines, fixed = rows[:, None].expand(terms.shape), terms.detach()
