@@ -10,7 +10,7 @@ done, which few blocks of columns do. Weights may exceed one meanwhile (T. Dao e
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
 
 from webgpu_torch_core.ir.dtypes import float32
@@ -24,6 +24,7 @@ from .attention import RowWriter
 from .attention_matrix_tile import HALVES, PAD_HALVES, PAD_SUMS, SUMS, AttentionMatrixTile
 from .attention_parts import LOWEST, as_contraction, store_row, store_sum, vector_dimension
 from .attention_softmax import power
+from .combining import together
 from .contraction import Frame, halves_in_words
 from .contraction_matrix import HalvesBlock, HalvesLoader, side_of
 from .ir import Call, Literal, Name, Node, Prefix, bitcast, choose, convert_to, every, fixed, vector
@@ -306,7 +307,7 @@ class MatrixWriter(RowWriter):
         body, tile = self.body, self.tile
         fours = body.let("fours", reduce(lambda one, other: Call("max", (one, other), "vec4<f32>"), scores))
         pairs = [_larger(fours.lane(each), fours.lane(each + 1)) for each in (0, 2)]
-        most = self._together(body.let("most", _larger(*pairs)), _larger)
+        most = together(self.module, body.let("most", _larger(*pairs)), tile.members, _larger)
         grows = body.let("grows", self.top + Literal(self.growth, "f32") < most)
         with body.when(grows):
             body.set(self.grown[0], fixed(1))
@@ -335,15 +336,6 @@ class MatrixWriter(RowWriter):
     def keep_weights(self, place: Node, values: list[Node]) -> None:
         """Write the store of eight weights of a row."""
         self.body.set(self.blocks[place], halves_in_words([convert_to("f16", each) for each in values]))
-
-    def _together(self, value: Name, combine: Callable[[Node, Node], Node]) -> Name:
-        """Write what the values of a row's threads combine to and return it."""
-        distance = 1
-        while distance < self.tile.members:
-            other = Call("subgroupShuffleXor", (value, fixed(distance)), value.type)
-            value = self.body.let(self.module.fresh("both"), combine(value, other))
-            distance *= 2
-        return value
 
     def _scale(self, shrink: Node) -> None:
         """Write the scaling of the subgroup's sums, matrix by matrix through the memory of the scores."""
@@ -374,7 +366,7 @@ class MatrixWriter(RowWriter):
     def _leave(self) -> None:
         """Write how the results leave the workgroup."""
         body, tile = self.body, self.tile
-        total = self._together(self.weights, lambda one, other: one + other)
+        total = together(self.module, self.weights, tile.members)
         # A row that attends to nothing has zeros.
         share = body.let("share", Literal(1.0, "f32") // Call("max", (total, Literal(1e-37, "f32")), "f32"))
         inside = self._place_of(0) < self.m if self.m % tile.m else None

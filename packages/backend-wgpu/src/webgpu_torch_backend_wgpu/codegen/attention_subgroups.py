@@ -22,7 +22,7 @@ from .access import LANES
 from .attention_parts import LOWEST, vector_dimension
 from .attention_rows import SPLITS, AttendingRows, read_side, sides_of, takes_few_rows
 from .attention_softmax import power
-from .combining import in_pairs
+from .combining import in_pairs, together
 from .contraction import Side
 from .ir import Call, Literal, Name, Node, choose, fixed, minimum, u32, vector, zero
 from .module import THREAD
@@ -239,7 +239,8 @@ class _Writer(AttendingRows):
         """
         body, module = self.body, self.module
         if distance == self.turns:
-            return [self._summed(each, distance) for each in self._parts_of(first, number)]
+            parts = self._parts_of(first, number)
+            return [together(module, each, self.plan.team, nearest=distance) for each in parts]
         even, odd = self._products(first, number, 2 * distance), self._products(first, number + distance, 2 * distance)
         high = (self.member & fixed(distance)).differs(fixed(0))
         found: list[Node] = []
@@ -249,13 +250,6 @@ class _Writer(AttendingRows):
                 body.let(module.fresh("sum"), kept + Call("subgroupShuffleXor", (given, fixed(distance)), "f32"))
             )
         return found
-
-    def _summed(self, part: Node, distance: int) -> Node:
-        """Write the sum of the parts of every ``distance``-th thread of a team; return it."""
-        while distance < self.plan.team:
-            other = Call("subgroupShuffleXor", (part, fixed(distance)), "f32")
-            part, distance = self.body.let(self.module.fresh("all"), part + other), 2 * distance
-        return part
 
     def _parts_of(self, first: Node, number: int) -> list[Node]:
         """Write a thread's part of all rows' products with one of its team's columns."""
@@ -285,10 +279,7 @@ class _Writer(AttendingRows):
             with body.when(self.lane.equals(fixed(0))):
                 body.set(self.states[place], vector("f32", [self.tops[row], total]))
             for wide, result in enumerate(self.results[row]):
-                value, distance = result, self.width
-                while distance < plan.size:
-                    other = Call("subgroupShuffleXor", (value, fixed(distance)), "vec4<f32>")
-                    value, distance = body.let(module.fresh("both"), value + other), 2 * distance
+                value = together(module, result, plan.size, nearest=self.width)
                 at = place * fixed(self.v // LANES) + fixed(wide * self.width) + self.local
                 with body.when(self.share.equals(fixed(0)) if self.sharing > 1 else None):
                     body.set(self.found[at], value)

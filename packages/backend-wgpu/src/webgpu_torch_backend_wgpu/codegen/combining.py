@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -9,7 +10,7 @@ from webgpu_torch_core.ir.dtypes import dtype, int32
 from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.monoids import EXTREMA_WITH_PLACES, Monoid, extremum_with_place, standard_name
 
-from .ir import Array, Name, Node
+from .ir import Array, Call, Name, Node, fixed
 from .lowering import Lowering
 from .module import Module
 from .steps import convert, spell
@@ -29,6 +30,18 @@ def in_pairs(values: Sequence[_Value], combine: Callable[[_Value, _Value], _Valu
         pairs = [values[at : at + 2] for at in range(0, len(values), 2)]
         values = [combine(*each) if len(each) > 1 else each[0] for each in pairs]
     return values[0]
+
+
+def together(
+    module: Module, value: Node, members: int, combine: Callable[[Node, Node], Node] = operator.add, nearest: int = 1
+) -> Node:
+    """Write what the values of neighbouring threads of a subgroup combine to, of every ``nearest``-th of ``members``; return it."""
+    distance = nearest
+    while distance < members:
+        other = Call("subgroupShuffleXor", (value, fixed(distance)), value.type)
+        value = module.body.let(module.fresh("both"), combine(value, other))
+        distance *= 2
+    return value
 
 
 class Combining:

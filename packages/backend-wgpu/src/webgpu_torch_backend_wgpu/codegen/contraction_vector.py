@@ -6,6 +6,8 @@ its own rows, threads run along them and teams take turns over k. Sums meet in w
 
 from __future__ import annotations
 
+import operator
+
 from webgpu_torch_core.ir.kernels import Contraction
 from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.ir.records import Record
@@ -13,6 +15,7 @@ from webgpu_torch_core.ir.records import Record
 from ..facts import Facts
 from ..program import Capabilities, Program
 from .access import LANES
+from .combining import in_pairs, together
 from .contraction import Frame, Side, large_group
 from .contraction_cost import sides_computed
 from .contraction_parts import Parts
@@ -129,6 +132,8 @@ class VectorGenerator:
         #: elements of a sum held together: neighbouring outputs, unless the vectors run along k
         self.lanes = 1 if self.along_k else big.lanes
         self.across = strip.across if self.along_k else 1
+        #: threads of a subgroup that share a sum, and add it up among each other
+        self.near = min(strip.team, capabilities.subgroup_size or 1) if self.along_k else 1
         #: columns of which a thread has one each, and those of the workgroup
         self.span = self.width * self.lanes
         self.columns = self.span * self.across
@@ -178,7 +183,7 @@ class VectorGenerator:
                 body.var(each.text, zero(self.kind))
         self._loop()
         most = SKINNY if self.lanes == 1 else LANES
-        self.partial = frame.module.array("partial", self.kind, self.workgroup * min(self.rows, most))
+        self.partial = frame.module.array("partial", self.kind, self.workgroup // self.near * min(self.rows, most))
         for each in range(self.across):
             for first in range(0, self.rows, most):
                 if first or each:
@@ -259,11 +264,17 @@ class VectorGenerator:
         )
 
     def _merge(self, first: int, count: int, column: int) -> None:
-        """Write the sum of every team's parts into its first thread's place, four at a time, for one of a thread's columns."""
-        body = self.body
+        """Write the sum of every team's parts into its first thread's place, four at a time, for one of a thread's columns; or where its
+        subgroups' parts lie, which they sum up themselves."""
+        body, near = self.body, self.near
         for each in range(count):
-            body.set(self.partial[THREAD + fixed(each * self.workgroup)], self.sums[first + each][column])
+            value = together(self.frame.module, self.sums[first + each][column], near)
+            place = THREAD // fixed(near) if near > 1 else THREAD
+            with body.when((THREAD % fixed(near)).equals(fixed(0)) if near > 1 else None):
+                body.set(self.partial[place + fixed(each * (self.workgroup // near))], value)
         body.barrier()
+        if near > 1:
+            return
         stride = 1 if self.along_k else self.width
         team = self.team
         while team > 1:
@@ -281,7 +292,11 @@ class VectorGenerator:
 
     def _total(self, row: Node, column: Node) -> Node:
         """Return a finished sum; ``row`` counts within the merged rows, ``column`` in the workgroup."""
-        start = row * self.workgroup
+        start = row * (self.workgroup // self.near)
+        if self.near > 1:
+            parts = self.team // self.near
+            place = start + column * parts
+            return in_pairs([self.partial[place + fixed(each)] for each in range(parts)], operator.add)
         if self.along_k:
             return self.partial[start + column * self.team]
         if self.lanes == 1:
