@@ -243,8 +243,12 @@ class _Generator(PreparedGenerator):
         own = -(-int(runs) // team)
         unroll = -(-own // -(-own // _LOADS))
         whole = own // unroll if own % unroll or int(runs) % team == 0 else own // unroll - 1
-        at = body.var("at", self.part)
-        if whole:
+        at: Node = self.part
+        if whole == 1:
+            self._multiply([at + fixed(each * team) if each else at for each in range(unroll)], unroll)
+            at = body.let("at", at + fixed(team * unroll))
+        elif whole:
+            at = body.var("at", at)
             with body.advance(at, at < u32(team * unroll * whole), team * unroll):
                 self._multiply([at + fixed(each * team) if each else at for each in range(unroll)], unroll)
         left = own - whole * unroll

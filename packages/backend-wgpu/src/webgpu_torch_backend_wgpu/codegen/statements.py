@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from .ir import Array, Buffer, Call, LoadGroup, Name, Node, Number
+from .ir import Array, Buffer, Call, Load, LoadGroup, Name, Node, Number
 
 
 class Statement:
@@ -243,8 +243,8 @@ class Body:
 def loads_first(
     statements: Sequence[Statement], before: Sequence[Statement]
 ) -> tuple[list[Statement], list[Statement]]:
-    """Return those statements that may stand before others that precede them, as they load groups of elements from buffers that
-    these do not write, or tell where; and those that are left."""
+    """Return those statements that may stand before others that precede them, as they load elements from buffers that these do not
+    write, or tell where; and those that are left."""
     blocked = {each.name for each in before if isinstance(each, (Let, Var))}
     known: dict[str, Let] = {}
     first: set[str] = set()
@@ -256,7 +256,7 @@ def loads_first(
             blocked.add(each.name)
             continue
         known[each.name] = each
-        if isinstance(each.nodes[0], LoadGroup):
+        if isinstance(each.nodes[0], (Load, LoadGroup)):
             waiting = [each]
             while waiting:
                 one = waiting.pop()
