@@ -80,9 +80,24 @@ def test_a_self_test_that_fails_keeps_nobody_from_computing(
     monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
     monkeypatch.setattr(facts, "_NUMERICS", "{enable}{halves} this is no WGSL")
     backend = WgpuBackend()
-    typical = TYPICAL[backend.adapters()[0].kind].replace(dots=0.0)
+    typical = TYPICAL[backend.adapters()[0].kind].replace(orders_subgroups=False, dots=0.0, products=0.0)
     assert backend.open(0).capabilities.facts == typical  # type: ignore[attr-defined]
     assert not list(tmp_path.rglob("facts.json"))
+
+
+def test_subgroups_in_another_order_are_not_used(webgpu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path / "own"))
+    backend = WgpuBackend()
+    adapter, known = backend.adapters()[0], backend.open(0).capabilities  # type: ignore[attr-defined]
+    if not known.subgroups or not adapter.subgroup_size:
+        pytest.skip("subgroups of this adapter differ in size, or there are none")
+    assert known.facts.orders_subgroups
+    assert known.subgroup_size == adapter.subgroup_size
+    monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path / "other"))
+    monkeypatch.setattr(facts, "_SUBGROUPS", facts._SUBGROUPS.replace("(thread ^ 1u)", "(thread ^ 2u)"))
+    other = WgpuBackend().open(0).capabilities  # type: ignore[attr-defined]
+    assert not other.facts.orders_subgroups
+    assert other.subgroup_size == 0
 
 
 def test_no_home_folder_is_no_reason_to_fail(webgpu: None, monkeypatch: pytest.MonkeyPatch) -> None:

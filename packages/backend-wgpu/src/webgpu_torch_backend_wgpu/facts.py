@@ -46,6 +46,7 @@ class Facts(Record):
         fuses: ``fma`` rounds once, which WGSL leaves open.
         keeps_rests: what packing as float16 leaves of a number is computed: it is not taken for 0, as drivers do that leave out
             unpacking what was just packed.
+        orders_subgroups: a subgroup is as many threads of a workgroup as its size tells, one after another, which WGSL leaves open.
         units: how many workgroups run side by side at full speed.
         flops: float32 operations per second of all units.
         bandwidth: bytes per second read and written by a copy.
@@ -55,8 +56,8 @@ class Facts(Record):
     """
 
     __slots__ = fields = (
-        "rounds_halves", "packs_halves", "keeps_subnormals", "tells_nan", "remainders", "fuses", "keeps_rests", "units", "flops",
-        "bandwidth", "dispatch", "dots", "products",
+        "rounds_halves", "packs_halves", "keeps_subnormals", "tells_nan", "remainders", "fuses", "keeps_rests",
+        "orders_subgroups", "units", "flops", "bandwidth", "dispatch", "dots", "products",
     )  # fmt: skip
     rounds_halves: bool
     packs_halves: bool
@@ -65,6 +66,7 @@ class Facts(Record):
     remainders: bool
     fuses: bool
     keeps_rests: bool
+    orders_subgroups: bool
     units: int
     flops: float
     bandwidth: float
@@ -78,11 +80,12 @@ class Facts(Record):
         return 1 << ((self.units * 1024).bit_length() - 1)
 
 
-#: what is assumed of an adapter that computes nothing or whose self-test failed, by its kind; each is on the safe side
+#: what is assumed of an adapter that computes nothing, by its kind, and, but for subgroups, of one whose self-test failed; each is on
+#: the safe side
 TYPICAL = {
-    "discrete": Facts(True, False, False, False, False, False, False, 132, 50e12, 3e12, 5e-6, 1e13, 5e14),
-    "integrated": Facts(False, False, False, False, False, False, False, 16, 2e12, 6e10, 2e-5, 4e11, 8e12),
-    "cpu": Facts(False, False, False, False, False, False, False, 4, 1e11, 1e10, 5e-5, 2e9, 0.0),
+    "discrete": Facts(True, False, False, False, False, False, False, True, 132, 50e12, 3e12, 5e-6, 1e13, 5e14),
+    "integrated": Facts(False, False, False, False, False, False, False, True, 16, 2e12, 6e10, 2e-5, 4e11, 8e12),
+    "cpu": Facts(False, False, False, False, False, False, False, True, 4, 1e11, 1e10, 5e-5, 2e9, 0.0),
 }
 
 #: what every kernel of the self-test reads and writes
@@ -182,6 +185,21 @@ _SUMS_OF_DOTS = "".join(
     f"x.{lane} += dot4I8Packed(bitcast<u32>(x.{other}), a); " for lane, other in ("xy", "yz", "zw", "wx") * 4
 )
 _PRODUCTS = 16
+#: whether subgroups are threads one after another
+_SUBGROUPS = (
+    "{enable}\n"
+    + _BINDINGS
+    + """@compute @workgroup_size({threads})
+fn main(
+  @builtin(local_invocation_index) thread: u32, @builtin(subgroup_invocation_id) lane: u32, @builtin(subgroup_size) size: u32
+) {{
+  let first = subgroupBroadcastFirst(thread);
+  let other = subgroupShuffleXor(thread, 1u);
+  found[thread] = select(0u, 1u, size == work.x && lane == thread % size && first == thread - lane && other == (thread ^ 1u));
+}}
+"""
+)
+_ORDERED = 128
 #: products of matrices of halves: four sums, none of which waits for another
 _MATRICES = (
     "enable f16;\n"
@@ -226,23 +244,24 @@ def known_facts(gpu: Gpu, adapter: Adapter, measures: bool) -> Facts:
     if found is None:
         try:
             unit = largest_unit(adapter.matrix_units) if MATRIX_FEATURE in gpu.features else None
-            found = _Test(gpu, typical, adapter.kind == "cpu", unit).run()
+            subgroup = adapter.subgroup_size if "subgroups" in gpu.features else 0
+            found = _Test(gpu, typical, adapter.kind == "cpu", unit, subgroup).run()
         except GpuError:
             # It must not keep anybody from computing; what is wrong will be said when a kernel is refused.
-            return typical.replace(dots=0.0, products=0.0)
+            return typical.replace(orders_subgroups=False, dots=0.0, products=0.0)
         cache.put(_VERSION, {name: getattr(found, name) for name in Facts.fields})
     return found
 
 
 #: the key of the self-test's results; changes with the test
-_VERSION = "self-test 9"
+_VERSION = "self-test 10"
 
 
 def _remembered(value: object) -> Facts | None:
     """Return the facts in a value of the cache, or None where it is damaged."""
     if not isinstance(value, dict) or set(value) != set(Facts.fields):
         return None
-    kinds = (*[bool] * 7, int, *[float] * 5)
+    kinds = (*[bool] * 8, int, *[float] * 5)
     for name, kind in zip(Facts.fields, kinds, strict=True):
         least = 0 if name in ("dots", "products") else 1e-30
         if type(value[name]) is not kind or (kind is not bool and not least <= value[name] < 1e30):
@@ -266,11 +285,13 @@ def _packed(number: float) -> bytes:
 
 class _Test:
     """The self-test on one device; ``software``: threads of the host compute, whose speed others' work decides; ``unit``: a product
-    of its matrix units."""
+    of its matrix units; ``subgroup``: threads of a subgroup, 0 where none are used."""
 
-    def __init__(self, gpu: Gpu, typical: Facts, software: bool, unit: MatrixUnit | None = None) -> None:
+    def __init__(
+        self, gpu: Gpu, typical: Facts, software: bool, unit: MatrixUnit | None = None, subgroup: int = 0
+    ) -> None:
         self.gpu = gpu
-        self.unit = unit
+        self.unit, self.subgroup = unit, subgroup
         self.typical = typical
         self.software = software
         # As many as there may be: one workgroup is to fill a unit.
@@ -311,17 +332,23 @@ class _Test:
             fused=len(_FUSED),
         )
         speeds = [] if self.software else [_SPEED.format(threads=self.threads)]
-        dots_source = _DOTS.format(threads=self.threads, products=_SUMS_OF_DOTS)
-        extensions = [dots_source] if self.unit is None else [dots_source, self._matrices(self.unit)]
-        requests = [PipelineRequest("self-test", each, self.layout, False) for each in (numerics, *speeds, *extensions)]
-        # Products of packed bytes and of matrices are extensions of the language, which are all that may be refused.
-        made = self.gpu.pipelines(requests)
-        dots_test, *matrices = [
-            None if isinstance(each, GpuError) else self.gpu.own(each)
-            for each in made[len(requests) - len(extensions) :]
-        ]
+        extensions = {"dots": _DOTS.format(threads=self.threads, products=_SUMS_OF_DOTS)}
+        if self.subgroup:
+            enable = "enable subgroups;" if self.gpu.enables_subgroups else ""
+            extensions["subgroups"] = _SUBGROUPS.format(enable=enable, threads=_ORDERED)
+        if self.unit is not None:
+            extensions["matrices"] = self._matrices(self.unit)
+        sources = [numerics, *speeds, *extensions.values()]
+        made = self.gpu.pipelines([PipelineRequest("self-test", each, self.layout, False) for each in sources])
+        # Products of packed bytes and of matrices, and subgroups, are extensions of the language, which are all that may be refused.
+        first = len(sources) - len(extensions)
+        extended = {
+            name: self.gpu.own(each)
+            for name, each in zip(extensions, made[first:], strict=True)
+            if not isinstance(each, GpuError)
+        }
         owners: list[Owned] = []
-        for each in made[: len(requests) - len(extensions)]:
+        for each in made[:first]:
             if isinstance(each, GpuError):
                 raise each
             owners.append(self.gpu.own(each))
@@ -329,17 +356,25 @@ class _Test:
         # Python in a page is told of one processor, whatever the browser's GPU process has.
         processors = typical.units if sys.platform == "emscripten" else os.cpu_count() or 1
         speed = processors, typical.flops, typical.bandwidth, typical.dispatch
-        dots = 0.0 if dots_test is None else typical.dots
+        dots = typical.dots if "dots" in extended else 0.0
         products = 0.0
         if not self.software:
             speed = self._speed(owners[1])
-            dots = 0.0 if dots_test is None else self._rate(dots_test, _PRODUCTS * self.threads, typical.dots, speed)
-            for test in matrices:
-                if test is not None and self.unit is not None:
-                    unit = self.unit
-                    each = 2 * unit.m * unit.n * unit.k * _MATRIX_SUMS * (self.threads // unit.threads)
-                    products = self._rate(test, each, typical.products, speed)
-        return Facts(*self._numerics(owners[0], halves), *speed, dots, products)
+            dots = self._rate(extended["dots"], _PRODUCTS * self.threads, dots, speed) if dots else 0.0
+            if "matrices" in extended and self.unit is not None:
+                unit = self.unit
+                each = 2 * unit.m * unit.n * unit.k * _MATRIX_SUMS * (self.threads // unit.threads)
+                products = self._rate(extended["matrices"], each, typical.products, speed)
+        ordered = "subgroups" in extended and self._ordered(extended["subgroups"])
+        return Facts(*self._numerics(owners[0], halves), ordered, *speed, dots, products)
+
+    def _ordered(self, pipeline: Owned) -> bool:
+        """Return whether subgroups are threads one after another."""
+        self.gpu.write(self.work.handle, 0, struct.pack("<4I", self.subgroup, 0, 0, 0))
+        self._submit(pipeline, 1)
+        result = bytearray(4 * _ORDERED)
+        self.gpu.read(self.found.handle, 0, memoryview(result))
+        return result == struct.pack("<I", 1) * _ORDERED
 
     def _matrices(self, unit: MatrixUnit) -> str:
         """Return the text that has matrix units multiply."""

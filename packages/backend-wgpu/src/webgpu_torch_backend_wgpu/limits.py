@@ -43,7 +43,7 @@ def capabilities(adapter: Adapter, gpu: Gpu, facts: Facts) -> Capabilities:
         subgroups="subgroups" in features,
         enables_subgroups=gpu.enables_subgroups,
         matrix_units=adapter.matrix_units if MATRIX_FEATURE in features else (),
-        subgroup_size=adapter.subgroup_size if "subgroups" in features else 0,
+        subgroup_size=adapter.subgroup_size if "subgroups" in features and facts.orders_subgroups else 0,
     )
 
 

@@ -17,7 +17,7 @@ class Capabilities(Record):
     Fields:
         software: threads of the host compute.
         enables_subgroups: modules that use subgroups enable them first.
-        subgroup_size: threads of a subgroup, where subgroups may be used and all have as many; else 0.
+        subgroup_size: threads of a subgroup, where subgroups may be used and all have as many, one after another; else 0.
     """
 
     __slots__ = fields = (
