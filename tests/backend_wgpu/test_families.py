@@ -60,6 +60,48 @@ def test_numbers_that_differ_become_sizes() -> None:
     assert families.member(first, 3) is first
 
 
+def test_short_and_long_passes_are_compiled_once_for_all_numbers() -> None:
+    families = Families()
+    first = looped(10, 10, 3)
+    assert families.member(first, 0, 1) is first
+    # As soon as one number differs all are run-time values; equal ones of other roles are told apart.
+    second = families.member(looped(11, 10, 3), 0, 1)
+    assert second.sizes == (11, 11, 10, 3)
+    for count, stride, value in ((12, 7, 9), (7, 7, 7), (10, 10, 4)):
+        found = families.member(looped(count, stride, value), 1, 1)
+        assert (found.source, found.sizes) == (second.source, (count, count, stride, value))
+    # So it is where sizes come together.
+    other = Families()
+    other.foresee([first, looped(11, 10, 3)])
+    assert other.member(first, 0, 1).source == second.source
+    assert other.member(looped(12, 7, 9), 1, 1).source == second.source
+
+
+def test_numbers_that_are_no_sizes_stay_as_they_are() -> None:
+    families = Families()
+    for outside in (-3, 1 << 31):
+        families.member(looped(10, 4, outside), 0, 1)
+        found = families.member(looped(11, 4, outside), 1, 1)
+        assert found.sizes == (11, 11, 4)
+        assert f"{outside}i + 2.5" in found.source
+        # One that differs is compiled for itself.
+        other = looped(10, 4, outside + 1 if outside > 0 else outside - 1)
+        assert families.member(other, 2, 1) is other
+        families = Families()
+
+
+def test_too_many_roles_are_no_reason_to_share_nothing() -> None:
+    families = Families()
+    texts = [f"call_{chr(97 + number % 26) * (1 + number // 26)}(" for number in range(MOST_SIZES + 1)]
+
+    def called(number: int) -> Pass:
+        pieces = [piece for text in texts[1:] for piece in (text, 5, ") ")]
+        return entry(texts[0], number, ") ", *pieces)
+
+    families.member(called(1), 0, 1)
+    assert families.member(called(2), 1, 1).sizes == (2,)
+
+
 def test_sizes_of_the_first_round_are_a_networks_own() -> None:
     families = Families()
     layers = [entry("f(", size, ")") for size in range(MOST_OWN)]

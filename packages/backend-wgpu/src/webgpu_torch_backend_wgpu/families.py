@@ -2,18 +2,21 @@
 
 A tensor that grows (a cache of keys and values, a batch of another length) makes kernels that differ in sizes, strides
 and counts of workgroups. Those of a network's first run, before the host waits for a result, are its layers' sizes and are
-compiled as they are, except for kernels that take next to no time or long to compile. When another size comes later, the numbers in which it
-differs become run-time values, so that further sizes cost no compilation. Kernels that stay get text of their own in the end (:meth:`.device.WgpuDevice.run`): how soon, a family tells.
+compiled as they are, except for kernels that take next to no time or long to compile. When another size comes later, the numbers
+in which it differs become run-time values, so that further sizes cost no compilation; of those exceptions all numbers do, so that
+another one that differs costs none either. Kernels that stay get text of their own in the end
+(:meth:`.device.WgpuDevice.run`): how soon, a family tells.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from webgpu_torch_core.bounded import Bounded
 
 from .codegen.wgsl import read_at, sizes_declaration, spelled
-from .program import Binding, Pass, Piece
+from .program import Binding, Pass, Piece, Size
 
 #: most numbers that a family passes at run time; passes that differ in more are compiled each for itself
 MOST_SIZES = 64
@@ -31,6 +34,8 @@ SIZES_PER_ROUND = 8
 NO_ROUND = -1
 #: most sizes of a family that are counted
 _MOST_COUNTED = 1024
+#: characters before and behind a size that tell its role, and what is left out of them
+_BEFORE, _BEHIND, _DIGITS = 24, 12, re.compile("[0-9]+")
 
 
 class Families:
@@ -41,13 +46,13 @@ class Families:
 
     def foresee(self, entries: Iterable[Pass]) -> None:
         """Let passes that come together for the first time, in several sizes, share a pipeline from the first one on."""
-        found: dict[tuple[tuple[str, ...], tuple[Binding, ...]], dict[tuple[int, ...], None]] = {}
+        found: dict[tuple[tuple[str, ...], tuple[Binding, ...]], dict[tuple[int, ...], Pass]] = {}
         for entry in entries:
-            found.setdefault((entry.skeleton, entry.bindings), {})[entry.literals] = None
+            found.setdefault((entry.skeleton, entry.bindings), {})[entry.literals] = entry
         for key, sizes in found.items():
             if len(sizes) > 1 and key not in self._kept:
                 first, *others = sizes
-                family = self._kept[key] = Family(first, NO_ROUND)
+                family = self._kept[key] = Family(first, NO_ROUND, sizes[first].pieces)
                 for literals in others:
                     family.admit(literals)
 
@@ -61,7 +66,7 @@ class Families:
         key = entry.skeleton, entry.bindings
         family = self._kept.get(key)
         if family is None:
-            family = self._kept[key] = Family(literals, round)
+            family = self._kept[key] = Family(literals, round, entry.pieces if most_own == 1 else ())
         self._kept.move_to_end(key)
         if family.round == round and len(family.own) < most_own:
             family.own.add(literals)
@@ -69,7 +74,7 @@ class Families:
             return entry
         family.admit(literals)
         sizes = tuple([literals[index] for index in family.varying])
-        if len(sizes) > MOST_SIZES or max(sizes) > _LARGEST:
+        if len(sizes) > MOST_SIZES or not 0 <= min(sizes) <= max(sizes) <= _LARGEST:
             return entry
         if not family.source:
             family.source = _with_places(entry.pieces, family.places) + sizes_declaration(
@@ -82,6 +87,8 @@ class Families:
 class Family:
     """The numbers of passes with equal text: which never differed, and which were always equal to each other.
 
+    ``pieces``: of a pass, where all of its numbers become run-time values as soon as one does.
+
     Attributes:
         round: when the first pass came.
         own: the literals of passes that are compiled for themselves.
@@ -90,7 +97,7 @@ class Family:
         source: the text with run-time values; empty until it is asked for.
     """
 
-    def __init__(self, literals: tuple[int, ...], round: int) -> None:
+    def __init__(self, literals: tuple[int, ...], round: int, pieces: tuple[Piece, ...] = ()) -> None:
         self.round = round
         self.own: set[tuple[int, ...]] = set()
         self.places: list[int | None] = [None] * len(literals)
@@ -98,6 +105,7 @@ class Family:
         self.source = ""
         self._samples = [literals]
         self._seen: set[tuple[int, ...]] = set()
+        self._pieces = pieces
 
     def patience(self) -> int:
         """Return in how many rounds a plan must run again before its sizes count as there to stay: more where sizes are many."""
@@ -116,18 +124,30 @@ class Family:
             self._group()
 
     def _group(self) -> None:
-        """Give literals that were equal to each other in every sample one place."""
-        numbers: dict[tuple[int, ...], int] = {}
+        """Give literals that were equal to each other in every sample one place; where all get one, only those of the same role."""
+        roles = _roles(self._pieces)
+        numbers: dict[tuple[tuple[int, ...], str], int] = {}
         self.varying = []
         self.source = ""
         for index, seen in enumerate(zip(*self._samples, strict=True)):
-            if len(set(seen)) == 1:
+            if len(set(seen)) == 1 and not (roles and 0 <= seen[0] <= _LARGEST):
                 self.places[index] = None
                 continue
-            if seen not in numbers:
-                numbers[seen] = len(numbers)
+            key = seen, roles[index] if roles else ""
+            if key not in numbers:
+                numbers[key] = len(numbers)
                 self.varying.append(index)
-            self.places[index] = numbers[seen]
+            self.places[index] = numbers[key]
+        if roles and len(self.varying) > MOST_SIZES:
+            self._pieces = ()
+            self._group()
+
+
+def _roles(pieces: tuple[Piece, ...]) -> list[str]:
+    """Return what stands around each size of a text, without the numbers of names."""
+    texts = ["", *[_DIGITS.sub("", each) if isinstance(each, str) else each.type for each in pieces], ""]
+    sizes = [at for at, each in enumerate(pieces) if isinstance(each, Size)]
+    return [f"{texts[at][-_BEFORE:]}|{texts[at + 2][:_BEHIND]}" for at in sizes]
 
 
 def _with_places(pieces: tuple[Piece, ...], places: list[int | None]) -> str:
