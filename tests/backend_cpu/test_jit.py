@@ -98,7 +98,7 @@ def chains(draw):
     for number, kind in enumerate(kinds):
         strides = contiguous_strides(shape)
         strides = tuple(
-            0 if draw(st.integers(0, 4)) == 0 else each * draw(st.sampled_from((1, 1, 2))) for each in strides
+            0 if draw(st.integers(0, 4)) == 0 else each * draw(st.sampled_from((1, 1, 2, 4, 8))) for each in strides
         )
         offset = draw(st.integers(0, 3))
         count = offset + 1 + sum(stride * (size - 1) for stride, size in zip(strides, shape, strict=True))

@@ -43,7 +43,8 @@ STEPS = {
 }  # fmt: skip
 
 
-#: steps that are one function of NumPy, which can write its result where it is to be stored
+#: steps that are one function of NumPy, which can write its result where it is to be stored; not the tests for NaN and infinity and
+#: that of the sign: NumPy 2.4 writes those of 16 or more numbers beside where truth values lie apart
 FUNCTIONS = {
     "add": "add", "subtract": "subtract", "multiply": "multiply", "divide": "divide", "negate": "negative", "absolute": "absolute",
     "minimum": "minimum", "maximum": "maximum", "floor": "floor", "ceil": "ceil", "truncate": "trunc", "round": "rint", "exp": "exp",
@@ -148,6 +149,8 @@ class Printer:
             self.turned.add(name)
         if name is not source and (step in ("cast", "load_rows") or step in STEPS) and whole:
             call = self._call(step, self.arguments(node, arguments)) or self._conversion(source)
+            if step == "negate" and node.arguments[0].step == "load" and self.may_misread(node, arguments[0]):
+                call = None
             # New arrays, too, and written where they are told.
             call = source[:-1] if step == "load_rows" else call
             self.steps[name] = Step(kind, call, tuple(arguments), name not in self.turned)
@@ -157,6 +160,23 @@ class Printer:
         """Return the source, without its end, of the call that computes a step and can write where it is told."""
         function = f"n.{FUNCTIONS[step]}" if step in FUNCTIONS else f"r.{step}" if step in CHOICES else None
         return function and f"{function}({', '.join(arguments)}"
+
+    def may_misread(self, node: Expression, name: str) -> bool:
+        """Return whether a negation that is told where to write may read other elements than its operand's, which has a name.
+
+        NumPy 2.4 takes elements of 4 bytes that lie 4 elements apart, and those of 8 that lie 8 apart, for neighbours where results
+        lie apart, too. It goes along the innermost dimension, which is known where operands lie in the order of the results.
+        """
+        operand, wide = node.arguments[0], node.dtype.itemsize
+        if node.step != "negate" or wide not in (4, 8):
+            return False
+        strides = operand.payload[-1] if operand.step == "load" else ()
+        apart = [axis for axis, stride in enumerate(strides) if abs(stride) == wide and self.domain[axis] > 1]
+        if strides and not apart:
+            return False
+        if self.order is None or name in self.turned:
+            return True
+        return next((axis for axis in reversed(self.order) if self.domain[axis] > 1), None) in apart
 
     @staticmethod
     def _conversion(source: str) -> str | None:

@@ -196,7 +196,11 @@ class Writer:
             return False
         else:
             function, more = f"n.{function}", ""
-        arguments = printer.arguments(value, [printer.value(each) for each in value.arguments])
+        names = [printer.value(each) for each in value.arguments]
+        # Along the last dimension of a whole array, along which NumPy goes then, nothing lies apart.
+        if store.strides != contiguous_strides(domain) and printer.may_misread(value, names[0]):
+            return False
+        arguments = printer.arguments(value, names)
         self.flush(printer, indent)
         self.store(f"{indent}{function}({', '.join(arguments)}{more}, out={self._target(store, domain, block)})")
         return True
