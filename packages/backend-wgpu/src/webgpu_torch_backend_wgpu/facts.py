@@ -199,6 +199,7 @@ fn main(
 }}
 """
 )
+#: threads of which that is looked at: as many as every adapter runs in a workgroup
 _ORDERED = 128
 #: products of matrices of halves: four sums, none of which waits for another
 _MATRICES = (

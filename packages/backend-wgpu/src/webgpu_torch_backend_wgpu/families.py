@@ -60,7 +60,7 @@ class Families:
         """Return the pass to compile: the given one, or the one that its family shares, with its own numbers in ``sizes``.
 
         ``round`` counts how often the host waited for results; of the first round, up to ``most_own`` passes are compiled for
-        themselves.
+        themselves. Where that is one, all numbers become run-time values together.
         """
         literals = entry.literals
         key = entry.skeleton, entry.bindings

@@ -30,7 +30,7 @@ from ..common import (
 from ..creation.factories import filled
 from ..outputs import finish_out
 from ..reduction.reductions import sum_to_size
-from .product_checks import check_addmm, check_bmm, check_mm, check_mv, shape_error
+from .product_checks import check_addmm, check_bmm, check_dimensions, check_mm, check_mv, shape_error
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -303,9 +303,7 @@ def dot(input: Tensor, tensor: Tensor, *, out: Tensor | None = None) -> Tensor:
 @operation("contraction", aliases=("ger",))
 def outer(input: Tensor, vec2: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The outer product of two vectors."""
-    for name, each in (("self", input), ("vec2", vec2)):
-        if each.ndim != 1:
-            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {each.ndim}-D")
+    check_dimensions(1, "outer: Expected 1-D argument {}, but got {}-D", self=input, vec2=vec2)
     result = input.unsqueeze(1) * vec2.unsqueeze(0)
     return finish_out(result, out)
 

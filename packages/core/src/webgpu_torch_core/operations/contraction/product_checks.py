@@ -31,14 +31,24 @@ def _batch_error(wanted: tuple[int, int], found: tuple[int, int]) -> RuntimeErro
     )
 
 
+def check_dimensions(count: int, words: str, **factors: Tensor) -> None:
+    """Refuse factors that have not so many dimensions, in words about a factor's name and how many it has.
+
+    Raises:
+        RuntimeError: another number of dimensions.
+    """
+    for name, each in factors.items():
+        if each.ndim != count:
+            raise RuntimeError(words.format(name, each.ndim))
+
+
 def check_mm(input: Tensor, mat2: Tensor) -> None:
     """Refuse what are no two matrices.
 
     Raises:
         RuntimeError: another number of dimensions.
     """
-    if input.ndim != 2 or mat2.ndim != 2:
-        raise RuntimeError(f"{'self' if input.ndim != 2 else 'mat2'} must be a matrix")
+    check_dimensions(2, "{} must be a matrix", self=input, mat2=mat2)
 
 
 def check_addmm(mat1: Tensor, mat2: Tensor) -> None:
@@ -47,9 +57,7 @@ def check_addmm(mat1: Tensor, mat2: Tensor) -> None:
     Raises:
         RuntimeError: another number of dimensions, or sizes that do not fit.
     """
-    for name, each in (("mat1", mat1), ("mat2", mat2)):
-        if each.ndim != 2:
-            raise RuntimeError(f"{name} must be a matrix, got {each.ndim}-D tensor")
+    check_dimensions(2, "{} must be a matrix, got {}-D tensor", mat1=mat1, mat2=mat2)
     if mat1.shape[1] != mat2.shape[0]:
         raise shape_error(mat1, mat2)
 
@@ -60,9 +68,7 @@ def check_bmm(input: Tensor, mat2: Tensor) -> None:
     Raises:
         RuntimeError: another number of dimensions, or sizes that do not fit.
     """
-    for name, value in (("batch1", input), ("batch2", mat2)):
-        if value.ndim != 3:
-            raise RuntimeError(f"{name} must be a 3D tensor")
+    check_dimensions(3, "{} must be a 3D tensor", batch1=input, batch2=mat2)
     if input.shape[0] != mat2.shape[0] or input.shape[2] != mat2.shape[1]:
         raise _batch_error((input.shape[0], input.shape[2]), (mat2.shape[0], mat2.shape[1]))
 

@@ -32,6 +32,7 @@ from ..movement.joining import cat, place_inside, stack
 from ..outputs import into, into_rows
 from ..reduction.moments import vector_norm
 from .matrix_products import addmm, dot, matmul
+from .product_checks import check_dimensions
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -74,9 +75,7 @@ def addr(
     Raises:
         RuntimeError: operands that are not vectors, or factors that the result's type does not hold.
     """
-    for name, each in (("vec1", vec1), ("vec2", vec2)):
-        if each.ndim != 1:
-            raise RuntimeError(f"addr: Expected 1-D argument {name}, but got {each.ndim}-D")
+    check_dimensions(1, "addr: Expected 1-D argument {}, but got {}-D", vec1=vec1, vec2=vec2)
     input.expand((vec1.shape[0], vec2.shape[0]))
     for name, factor in (("beta", beta), ("alpha", alpha)):
         if isinstance(factor, complex) and not any(each.dtype.is_complex for each in (input, vec1, vec2)):
