@@ -213,6 +213,11 @@ class Frame:
         """How many neighbouring columns of the result are stored at once."""
         return 1 if self.vector is None else LANES
 
+    def store_apart(self) -> None:
+        """Have every element of the result stored by itself, before anything is written."""
+        self.vector = None
+        self.buffers = Buffers(self.module)
+
     def batch_coordinates(self, flat: Node) -> list[Node]:
         """Write the batch coordinates of a flat batch index."""
         return split_index(self.module, flat, self.kernel.batch)

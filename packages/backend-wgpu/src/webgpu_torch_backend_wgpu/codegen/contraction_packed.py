@@ -10,6 +10,7 @@ which rounds nothing; scales, offsets and steps count once for a piece. The inst
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from webgpu_torch_core.ir.expression import Expression, loads_of, operand_of
 from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction, roots_of
@@ -21,11 +22,26 @@ from .access import LANES
 from .contraction import Frame, Side, binds, large_group
 from .contraction_prepared import AT_ONCE, REDUCED, PreparedGenerator, computing_seconds
 from .contraction_vector import SKINNY, Strip, VectorGenerator
-from .ir import Buffer, Call, Literal, LoadGroup, Node, bitcast, choose, convert_to, fixed, minimum, u32, vector
+from .ir import (
+    Buffer,
+    Call,
+    Literal,
+    LoadGroup,
+    Node,
+    bitcast,
+    choose,
+    convert_to,
+    fixed,
+    group_element,
+    minimum,
+    u32,
+    vector,
+)
+from .lowering import Lowering
 from .module import LINEAR_GROUP, THREAD, WORKGROUP, split_index
 from .packed_side import PIECE, packed_side
 from .statements import Assign, StoreGroup
-from .types import element_type
+from .types import ElementType, element_type
 
 #: bytes with a sign that elements are cut into: those of float32, and those that were rounded to sixteen bits
 _CUTS, _CUTS_OF_HALVES = 3, 2
@@ -323,27 +339,51 @@ class _Generator(PreparedGenerator):
     def _scales(self, column: Node, run: Node) -> list[tuple[Node, Node | None]]:
         """Write the loads of the scales and offsets of a run's groups; offsets count what numbers are beyond bytes in."""
         packed, found = self.packed, list[tuple[Node, Node | None]]()
-        for number in range(self.scaled):
-            depth = self._group(run, number)
-            scale = self._of_group(self.scale, column, depth)
-            offset = None if self.offset is None else self._of_group(self.offset, column, depth)
+        scales = self._of_groups(self.scale, column, run)
+        offsets = [None] * self.scaled if self.offset is None else self._of_groups(self.offset, column, run)
+        for scale, offset in zip(scales, offsets, strict=True):
             if packed.beyond:
                 beyond = scale * Literal(float(packed.beyond), "f32")
                 offset = beyond if offset is None else offset + beyond
             found.append((scale, offset))
         return found
 
-    def _of_group(self, side: Side, column: Node, depth: list[Node]) -> Node:
-        value = self.frame.element(side, self.coordinates, column, depth)
-        return self.body.let(self.frame.module.fresh("s"), value)
+    def _of_groups(self, side: Side, column: Node, run: Node) -> Sequence[Node]:
+        """Write what a side is of each of a run's groups and return it; neighbours are loaded together."""
+        frame, body, fresh, count = self.frame, self.body, self.frame.module.fresh, self.scaled
+        depths = [self._group(run, number) for number in range(count)]
+        inner = len(frame.kernel.k) - self._outer
+        each_own = count > 1 and self.packed.run == count * self.packed.group
+        if not each_own or any(side.step(node, "k", count, inner) != 1 for node in side.loads):
+            return [body.let(fresh("s"), frame.element(side, self.coordinates, column, each)) for each in depths]
+        at: dict[str, Node | list[Node]] = {side.group: column, "k": depths[0]}
+        groups: dict[Expression, tuple[Node, ElementType]] = {}
+        for node in side.loads:
+            buffer = frame.buffers.operand(node.payload[0])
+            index = body.let(fresh("a"), frame._index(side, node, self.coordinates, at))
+            groups[node] = body.let(fresh("g"), LoadGroup(buffer, index, count)), buffer.encoding
+        values: list[Node] = []
+        for number in range(count):
+
+            def leaf(node: Expression, index: Node | None, number: int = number) -> Node:
+                return group_element(*groups[node], number)
+
+            values.append(body.let(fresh("s"), Lowering(frame.module, leaf, given=frame.given).value(side.value)))
+        return values
+
+    @cached_property
+    def _outer(self) -> int:
+        """How many dimensions of k tell groups apart."""
+        sizes = self.frame.kernel.k
+        count, shared = len(sizes), 1
+        while count and shared < self.packed.group:
+            count -= 1
+            shared *= sizes[count]
+        return count
 
     def _group(self, run: Node, number: int) -> list[Node]:
         """Return the coordinates along k of a run's group."""
-        sizes, packed = self.frame.kernel.k, self.packed
-        count, shared = len(sizes), 1
-        while count and shared < packed.group:
-            count -= 1
-            shared *= sizes[count]
+        sizes, packed, count = self.frame.kernel.k, self.packed, self._outer
         first = run * fixed(self.scaled) + fixed(number) if self.scaled > 1 else run
         many = packed.group * self.scaled // packed.run
         index = first // fixed(many) if many > 1 else first

@@ -92,8 +92,9 @@ class PreparedGenerator(VectorGenerator):
             self._prepare()
             with body.loop("linear", LINEAR_GROUP, lambda at: at < self.total, workgroups) as linear:
                 self._strip(linear)
-                # The next sums go where these are.
-                body.barrier()
+                if not self.apart:
+                    # The next sums go where these are.
+                    body.barrier()
         return self._program(workgroups)
 
     def _single(self) -> None:

@@ -19,7 +19,7 @@ from .combining import in_pairs, together
 from .contraction import Frame, Side, large_group
 from .contraction_cost import sides_computed
 from .contraction_parts import Parts
-from .ir import Call, Name, Node, fixed, minimum, u32, vector, zero
+from .ir import Call, Name, Node, choose, every, fixed, minimum, u32, vector, zero
 from .module import LINEAR_GROUP, THREAD, WORKGROUP
 from .packed_side import packed_side
 from .statements import Assign
@@ -143,6 +143,11 @@ class VectorGenerator:
         #: by row of the small side and of the large one
         self.sums = [[Name(f"sum{row}_{each}", self.kind) for each in range(self.across)] for row in range(self.rows)]
         self.parts = Parts(frame, strip.splits)
+        #: whether a sum's threads all know it, and store it without the others: no element shares a word with a neighbour
+        self.apart = self.along_k and self.near == strip.team and capabilities.subgroup_size > 0 and strip.splits == 1
+        self.apart &= all(frame.module.type(each.dtype).lanes == 1 for each in frame.kernel.outputs)
+        if self.apart:
+            frame.store_apart()
 
     def generate(self) -> Program:
         """Return the program."""
@@ -182,6 +187,9 @@ class VectorGenerator:
             for each in sums:
                 body.var(each.text, zero(self.kind))
         self._loop()
+        if self.apart:
+            self._store_apart()
+            return
         most = SKINNY if self.lanes == 1 else LANES
         self.partial = frame.module.array("partial", self.kind, self.workgroup // self.near * min(self.rows, most))
         for each in range(self.across):
@@ -191,6 +199,22 @@ class VectorGenerator:
                 count = min(most, self.rows - first)
                 self._merge(first, count, each)
                 self._store(first, count, each)
+
+    def _store_apart(self) -> None:
+        """Write the stores of a team's sums, which are all of its threads': each takes one."""
+        body, module, team = self.body, self.frame.module, self.team
+        sums: list[Node] = [together(module, each, self.near) for row in self.sums for each in row]
+        for first in range(0, len(sums), team):
+            own = sums[first : first + team]
+            value = own[0]
+            for number, each in enumerate(own[1:], 1):
+                value = choose(self.part.equals(fixed(number)), each, value)
+            number = self.part + fixed(first) if first else self.part
+            big = body.let(module.fresh("big"), self.base + THREAD // self.team + number % fixed(self.across) * u32(self.span))
+            with body.when(every(self.part < fixed(len(own)), big < self.big.rows)):
+                small = body.let(module.fresh("small"), number // fixed(self.across))
+                place = (small, big) if self.big.group == "n" else (big, small)
+                self.frame.epilogue(self.coordinates, *place, [body.let(module.fresh("total"), value)])
 
     def _loop(self) -> None:
         """Write the sum over k: several loads at a time while they last, then one at a time."""
