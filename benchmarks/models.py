@@ -47,6 +47,7 @@ _QWEN3_14B = {
     "num_attention_heads": 40,
     "tie_word_embeddings": False,
 }
+_QWEN3_32B = {**_QWEN3_14B, "intermediate_size": 25600, "num_hidden_layers": 64, "num_attention_heads": 64}
 _LLAMA = {
     "vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32,
     "num_key_value_heads": 8, "head_dim": 64, "tie_word_embeddings": True, "rope_parameters": {"rope_theta": 5e5},
@@ -79,6 +80,8 @@ CASES: dict[str, tuple[str, str, dict[str, Any], str, str | None, str]] = {
     "qwen3-4b-int4": ("decoder_families", "Qwen3ForCausalLM", _QWEN3_4B, "float16", "int4", "decode"),
     "qwen3-14b-f16": ("decoder_families", "Qwen3ForCausalLM", _QWEN3_14B, "float16", None, "decode"),
     "qwen3-14b-int4": ("decoder_families", "Qwen3ForCausalLM", _QWEN3_14B, "float16", "int4", "decode"),
+    "qwen3-32b-f16": ("decoder_families", "Qwen3ForCausalLM", _QWEN3_32B, "float16", None, "decode"),
+    "qwen3-32b-int4": ("decoder_families", "Qwen3ForCausalLM", _QWEN3_32B, "float16", "int4", "decode"),
     "llama-f16": ("decoder_families", "LlamaForCausalLM", _LLAMA, "float16", None, "decode"),
     "llama-int8": ("decoder_families", "LlamaForCausalLM", _LLAMA, "float16", "int8", "decode"),
     "llama-int4": ("decoder_families", "LlamaForCausalLM", _LLAMA, "float16", "int4", "decode"),
@@ -105,6 +108,7 @@ COMPARED = {
     "llama-int4": "llama-f16",
     "qwen3-4b-int4": "qwen3-4b-f16",
     "qwen3-14b-int4": "qwen3-14b-f16",
+    "qwen3-32b-int4": "qwen3-32b-f16",
 }
 #: seconds that a device works before its times are taken
 WARMING = 1.0

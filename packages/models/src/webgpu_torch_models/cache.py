@@ -100,11 +100,11 @@ class CacheStep:
         """
         buffer, heads = self.buffers[layer], both.shape[1] // 2
         if self.is_first:
-            # The place is known without asking the device: neighbours are written together.
-            buffer[:, :, : self.count].copy_(both)
+            # All of it, with zeros behind: what weights of zero are multiplied with must be numbers.
+            buffer.copy_(F.pad(both, (0, 0, 0, buffer.shape[2] - self.count)))
         else:
             buffer.index_copy_(2, self.positions, both)
-        whole = both if self.is_causal else buffer[:, :, : self.window]
+        whole = buffer[:, :, : self.count if self.is_causal else self.window]
         return whole[:, :heads], whole[:, heads:]
 
 
@@ -163,7 +163,8 @@ class KeyValueCache:
             else:
                 batch, heads, dim = self._sizes
                 shape = batch, heads, self.window, dim
-                self.buffers = [torch.zeros(shape, **self._options) for _ in range(self._layers)]
+                # The first call writes all of them.
+                self.buffers = [torch.empty(shape, **self._options) for _ in range(self._layers)]
         return self.window
 
     def take(self, count: int) -> None:

@@ -20,7 +20,7 @@ from ..facts import Facts
 from ..program import Capabilities, Pass, Program
 from .access import LANES
 from .contraction import Frame, Side, binds, large_group
-from .contraction_prepared import AT_ONCE, REDUCED, PreparedGenerator, computing_seconds
+from .contraction_prepared import REDUCED, PreparedGenerator, at_once, computing_seconds
 from .contraction_vector import SKINNY, Strip, VectorGenerator
 from .ir import (
     Buffer,
@@ -51,23 +51,25 @@ _WHOLE = {2: 127 * 256, 3: 127 * 65536}
 _ROUNDING = 12582912.0
 #: below it a piece counts as zeros: its step would be no normal number
 _TINY = 1e-30
-#: bytes of workgroup memory that reductions and sums take
-_BESIDE = REDUCED + 4 * WORKGROUP * SKINNY
+#: bytes of workgroup memory that reductions and sums take for each thread
+_BESIDE = REDUCED // WORKGROUP + 4 * SKINNY
 #: what is kept of pieces between two passes: bytes as words, and steps and sums
 _SCRATCH = ("uint32", "float32")
 #: threads of a workgroup that cuts pieces ahead, one each
 _CUTTERS = 64
 #: most runs of a thread's loads under way
 _LOADS = 6
-#: threads that share a sum, with the share of the memory's bandwidth that is reached: those side by side read what lies so
-_TEAMS = {8: 0.83, 16: 0.87, 32: 0.9, 64: 0.9}
+#: threads that share a sum, with the share of a copy's bandwidth that is reached: those side by side read what lies so
+_TEAMS = {8: 0.85, 16: 1.2, 32: 1.25, 64: 0.95}
+#: threads of a workgroup: of more, fewer workgroups cut the rows
+_SIZES = (WORKGROUP, 2 * WORKGROUP)
 #: workgroups for each unit that keep memory busy, and those that have nothing to cut; the share of the rate of products of bytes
 #: that is reached
-_BUSY, _BUSY_APART, _PRODUCTS = 0.6, 3.5, 0.4
+_BUSY, _BUSY_APART, _PRODUCTS = 0.8, 3.5, 0.4
 #: operations that cutting an element takes: most of it is waiting
-_CUTTING = 72
-#: the share of a dispatch that a pass before takes
-AHEAD = 0.5
+_CUTTING = 180
+#: dispatches that a pass before takes: it is waited for; and one that reduces rows first
+_AHEAD, _AHEAD_REDUCED = 1.4, 2.0
 
 
 def cuts_of(left: Expression) -> int:
@@ -83,11 +85,12 @@ def _small_side(kernel: Contraction) -> Expression:
 
 
 class PackedStrip(Strip):
-    """A variant: ``ahead`` cuts rows in a pass before."""
+    """A variant: ``ahead`` cuts rows in a pass before; workgroups have so many threads."""
 
-    fields = (*Strip.fields, "ahead")
-    __slots__ = ("ahead",)
+    fields = (*Strip.fields, "ahead", "threads")
+    __slots__ = ("ahead", "threads")
     ahead: bool
+    threads: int
 
 
 def packed_strips(kernel: Contraction, capabilities: Capabilities) -> list[PackedStrip]:
@@ -98,15 +101,14 @@ def packed_strips(kernel: Contraction, capabilities: Capabilities) -> list[Packe
     if packed_side(kernel, large_group(kernel)) is None:
         return []
     # A step and a sum beside the bytes.
-    taken = min(m, n) * (k // PIECE) * (cuts_of(_small_side(kernel)) * PIECE + 8) + _BESIDE
-    width = min(WORKGROUP, capabilities.invocations)
-    return [
-        PackedStrip(team, 1, 1, ahead)
-        for ahead in (False, True)
-        if (_can_bind_pieces(kernel, capabilities) if ahead else taken <= capabilities.workgroup_bytes)
-        for team in _TEAMS
-        if team <= width
-    ]
+    pieces = min(m, n) * (k // PIECE) * (cuts_of(_small_side(kernel)) * PIECE + 8)
+    usual, *larger = sorted({min(each, capabilities.invocations) for each in _SIZES})
+    if capabilities.software:
+        larger = []
+    found = [(False, each) for each in (usual, *larger) if pieces + _BESIDE * each <= capabilities.workgroup_bytes]
+    if _can_bind_pieces(kernel, capabilities):
+        found.append((True, usual))
+    return [PackedStrip(team, 1, 1, ahead, threads) for ahead, threads in found for team in _TEAMS if team <= threads]
 
 
 def _can_bind_pieces(kernel: Contraction, capabilities: Capabilities) -> bool:
@@ -123,17 +125,21 @@ def packed_seconds(kernel: Contraction, strip: PackedStrip, facts: Facts) -> flo
     packed = packed_side(kernel, large_group(kernel))
     assert packed is not None
     rows, columns, runs = min(m, n), max(m, n), k // packed.run
-    strips = -(-columns * strip.team // WORKGROUP)
-    turns = -(-min(strips, AT_ONCE * facts.units) // facts.units)
+    strips = -(-columns * strip.team // strip.threads)
+    each = 1 if strip.ahead else -(-strips // at_once(facts, strip.threads))
+    workgroups = -(-strips // each)
+    turns = max(1.0, workgroups / facts.units)
     prepared = kernel if isinstance(kernel, PreparedContraction) else None
     if strip.ahead:
-        # Workgroups that reduce a row first are as long at it again.
-        cutting = AHEAD * facts.dispatch * (2 if prepared and prepared.reductions else 1)
+        cutting = facts.dispatch * (_AHEAD_REDUCED if prepared and prepared.reductions else _AHEAD)
     else:
         cutting = turns * rows * k * _CUTTING * facts.units / facts.flops
         if prepared:
             cutting += computing_seconds(prepared, turns, facts)
     busy = min(1.0, strips / ((_BUSY_APART if strip.ahead else _BUSY) * facts.units))
+    if workgroups > facts.units:
+        # Who has one workgroup more than others keeps all waiting.
+        busy = min(busy, strips / (-(-workgroups // facts.units) * each * facts.units))
     wasted = -(-runs // strip.team) * strip.team / runs / busy
     reading = wasted * kernel.nbytes() / (facts.bandwidth * _TEAMS[strip.team])
     multiplying = m * n * k / LANES * cuts_of(_small_side(kernel)) / (facts.dots * _PRODUCTS)
@@ -150,6 +156,9 @@ def generate_packed(kernel: Contraction, capabilities: Capabilities, strip: Pack
 
 class _Generator(PreparedGenerator):
     """Stages the small side in bytes, and multiplies these."""
+
+    def _threads(self, strip: Strip) -> int:
+        return strip.threads if isinstance(strip, PackedStrip) else super()._threads(strip)
 
     def _declare(self) -> None:
         frame = self.frame

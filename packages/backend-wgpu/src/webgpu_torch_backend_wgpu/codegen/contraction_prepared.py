@@ -38,7 +38,7 @@ def prepared_seconds(kernel: PreparedContraction, plan: None, facts: Facts) -> f
     return computing_seconds(kernel, AT_ONCE, facts) + vector_seconds(kernel, plan, facts)
 
 
-def computing_seconds(kernel: PreparedContraction, turns: int, facts: Facts) -> float:
+def computing_seconds(kernel: PreparedContraction, turns: float, facts: Facts) -> float:
     """Return an estimate of the time in which each unit computes the rows so many times, one after another."""
     roots = (kernel.left, *(each.value for each in kernel.reductions))
     steps = sum(1 for node in topological(*roots) if node.arguments)
@@ -57,9 +57,14 @@ def rows_find_place(kernel: Contraction, capabilities: Capabilities) -> bool:
     return 4 * m * k + _SUMMED * WORKGROUP * min(m, LANES) + REDUCED <= capabilities.workgroup_bytes
 
 
-def workgroups_of(strips: int, capabilities: Capabilities) -> int:
+def at_once(facts: Facts, threads: int) -> int:
+    """Return how many workgroups of so many threads are computed at once."""
+    return max(1, AT_ONCE * WORKGROUP // threads) * facts.units
+
+
+def workgroups_of(strips: int, capabilities: Capabilities, threads: int = WORKGROUP) -> int:
     """Return how many workgroups share strips evenly: at most as many as are computed at once, for each prepares the rows once."""
-    return -(-strips // -(-strips // (AT_ONCE * capabilities.facts.units)))
+    return -(-strips // -(-strips // at_once(capabilities.facts, threads)))
 
 
 def _refused(node: Expression, index: Node | None) -> Node:
@@ -84,7 +89,7 @@ class PreparedGenerator(VectorGenerator):
 
     def generate(self) -> Program:
         """Return the program."""
-        body, workgroups = self.body, workgroups_of(self.total, self.capabilities)
+        body, workgroups = self.body, workgroups_of(self.total, self.capabilities, self.workgroup)
         self.coordinates = self.frame.batch_coordinates(fixed(0))
         if workgroups == self.total:
             self._single()

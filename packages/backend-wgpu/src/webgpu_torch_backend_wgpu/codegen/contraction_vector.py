@@ -127,7 +127,7 @@ class VectorGenerator:
         self.team = strip.team
         self.along_k = big.axis == "k"
         self.rows = small.rows
-        self.workgroup = frame.module.workgroup
+        self.workgroup = self._threads(strip)
         self.width = self.workgroup // strip.team
         #: elements of a sum held together: neighbouring outputs, unless the vectors run along k
         self.lanes = 1 if self.along_k else big.lanes
@@ -148,6 +148,10 @@ class VectorGenerator:
         self.apart &= all(frame.module.type(each.dtype).lanes == 1 for each in frame.kernel.outputs)
         if self.apart:
             frame.store_apart()
+
+    def _threads(self, strip: Strip) -> int:
+        """Return how many threads a workgroup has."""
+        return self.frame.module.workgroup
 
     def generate(self) -> Program:
         """Return the program."""

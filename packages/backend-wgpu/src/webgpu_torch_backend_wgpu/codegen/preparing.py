@@ -7,7 +7,7 @@ from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities
-from .contraction_packed import AHEAD, packed_seconds, packed_strips
+from .contraction_packed import packed_seconds, packed_strips
 from .contraction_prepared import rows_find_place, workgroups_of
 from .contraction_vector import SKINNY
 from .module import WORKGROUP
@@ -36,11 +36,14 @@ def preparing_pays(kernel: PreparedContraction, capabilities: Capabilities) -> b
     by_all = [each for each in strips if not each.ahead]
     # What reduces rows takes longer beside what cuts them than by itself.
     ahead = [packed_seconds(kernel, each, facts) for each in strips if each.ahead and not kernel.reductions]
-    if ahead and min(ahead) < min(packed_seconds(apart, each, facts) for each in strips) + AHEAD * facts.dispatch:
+    if ahead and min(ahead) < min(packed_seconds(apart, each, facts) for each in strips) + facts.dispatch:
         return True
     if not by_all and (strips or not rows_find_place(kernel, capabilities)):
         return False
-    team = min(by_all, key=lambda each: packed_seconds(apart, each, facts)).team if by_all else _TEAM
+    team, threads = _TEAM, min(WORKGROUP, capabilities.invocations)
+    if by_all:
+        best = min(by_all, key=lambda each: packed_seconds(apart, each, facts))
+        team, threads = best.team, best.threads
     steps = length_of(topological(kernel.left, *(each.value for each in kernel.reductions)), capabilities)
-    workgroups = workgroups_of(-(-n * team // min(WORKGROUP, capabilities.invocations)), capabilities)
+    workgroups = workgroups_of(-(-n * team // threads), capabilities, threads)
     return workgroups * m * k * steps < facts.dispatch * facts.flops * _STEPS
