@@ -9,6 +9,7 @@ which rounds nothing; scales, offsets and steps count once for a piece. The inst
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -19,6 +20,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 from ..facts import Facts
 from ..program import Capabilities, Pass, Program
 from .access import LANES
+from .combining import together
 from .contraction import Frame, Side, binds, large_group
 from .contraction_prepared import REDUCED, PreparedGenerator, at_once, computing_seconds
 from .contraction_vector import SKINNY, Strip, VectorGenerator
@@ -31,6 +33,7 @@ from .ir import (
     bitcast,
     choose,
     convert_to,
+    every,
     fixed,
     group_element,
     minimum,
@@ -55,7 +58,7 @@ _TINY = 1e-30
 _BESIDE = REDUCED // WORKGROUP + 4 * SKINNY
 #: what is kept of pieces between two passes: bytes as words, and steps and sums
 _SCRATCH = ("uint32", "float32")
-#: threads of a workgroup that cuts pieces ahead, one each
+#: threads of a workgroup that cuts pieces ahead
 _CUTTERS = 64
 #: most runs of a thread's loads under way
 _LOADS = 6
@@ -181,6 +184,11 @@ class _Generator(PreparedGenerator):
         self.bytes = [module.array(f"bytes{cut}", "vec4<u32>", size) for cut in range(self.cuts)]
         self.steps = module.array("steps", "vec2<f32>", size)
 
+    @property
+    def sharing(self) -> int:
+        """How many neighbouring threads of a subgroup cut a piece together, each as many elements as are loaded at once."""
+        return PIECE // LANES if self.capabilities.subgroup_size >= PIECE // LANES else 1
+
     def _leave(self, place: Node, words: list[list[Node]], step: list[Node]) -> None:
         """Write the stores of a piece: the words of each cut, its step and its sum."""
         for where, each in zip(self.bytes, words, strict=True):
@@ -192,17 +200,22 @@ class _Generator(PreparedGenerator):
         return [each[place] for each in self.bytes], self.steps[place]
 
     def _stage(self, row: int) -> None:
-        with self.body.loop(
-            self.frame.module.fresh("piece"), THREAD, lambda at: at < self.pieces, self.workgroup
-        ) as piece:
-            self._cut(u32(row), u32(row * self.pieces) if row else None, piece)
+        body, sharing, start = self.body, fixed(self.sharing), u32(row * self.pieces) if row else None
+        # All threads take every turn: those of a subgroup exchange what they found.
+        with body.loop(
+            self.frame.module.fresh("turn"), fixed(0), lambda at: at < self.pieces * self.sharing, self.workgroup
+        ) as turn:
+            self._cut(u32(row), start, (turn + THREAD) // sharing)
 
-    def _cut(self, row: Node, start: Node | None, piece: Node) -> None:
-        """Write what cuts a piece of a row, whose pieces lie from ``start`` on."""
+    def _cut(self, row: Node, start: Node | None, number: Node) -> None:
+        """Write what cuts a piece of a row, whose pieces lie from ``start`` on; there may be fewer."""
         body, fresh = self.body, self.frame.module.fresh
+        number = body.let(fresh("number"), number)
+        piece = body.let(fresh("piece"), minimum(number, self.pieces - 1))
         values: list[Node] = []
-        for first in range(0, PIECE, LANES):
-            begin = body.let(fresh("k"), piece * fixed(PIECE) + fixed(first))
+        for first in range(0, PIECE // self.sharing, LANES):
+            begin = piece * fixed(PIECE) + (self._member * fixed(LANES) if self.sharing > 1 else fixed(first))
+            begin = body.let(fresh("k"), begin)
             places = [begin + fixed(lane) if lane else begin for lane in range(LANES)]
             values += [body.let(fresh("x"), each) for each in self._values(self.small, row, places)]
         largest: Node = fixed(0)
@@ -212,6 +225,8 @@ class _Generator(PreparedGenerator):
             largest = Call("max", (largest, bitcast("u32", each) & fixed(0x7FFFFFFF)), "u32")
         for each in values[1:]:
             total = total + each
+        largest = together(self.frame.module, largest, self.sharing, lambda *both: Call("max", both, "u32"))
+        total = together(self.frame.module, total, self.sharing)
         largest = body.let(fresh("largest"), bitcast("f32", largest))
         whole = Literal(float(_WHOLE[self.cuts]), "f32")
         inverse = body.let(
@@ -219,11 +234,39 @@ class _Generator(PreparedGenerator):
         )
         place = body.let(fresh("place"), self._piece(start, piece % fixed(self.per_run), piece // fixed(self.per_run)))
         numbers = [self._number(each, inverse) for each in values]
-        words = [
-            [self._word([numbers[each] for each in order], 8 * (self.cuts - 1 - cut)) for order in self._order()]
-            for cut in range(self.cuts)
-        ]
-        self._leave(place, words, [largest * Literal(1.0 / _WHOLE[self.cuts], "f32"), total])
+        cut = self._words_shared if self.sharing > 1 else self._words_alone
+        words = [cut(numbers, 8 * number) for number in reversed(range(self.cuts))]
+        stored = number < self.pieces
+        with body.when(every(stored, self._member.equals(fixed(0))) if self.sharing > 1 else stored):
+            self._leave(place, words, [largest * Literal(1.0 / _WHOLE[self.cuts], "f32"), total])
+
+    @property
+    def _member(self) -> Node:
+        """Which of the threads that cut a piece this one is."""
+        return THREAD % fixed(self.sharing)
+
+    def _words_alone(self, numbers: list[Node], low: int) -> list[Node]:
+        """Write the words of a piece's numbers from a bit on, and return them."""
+        return [self._signed(self._bytes([numbers[each] for each in order], low), low) for order in self._order()]
+
+    def _words_shared(self, numbers: list[Node], low: int) -> list[Node]:
+        """Write what threads that have four numbers each find the words of a piece by, and return these.
+
+        As many threads as numbers lie in a byte share as many words: each has neighbouring bytes of all of them.
+        """
+        body, module, folds = self.body, self.frame.module, self.packed.folds
+        place = self._member % fixed(folds)
+        own: Node | None = None
+        for part in range(folds):
+            word = self._bytes(numbers[part::folds], low)
+            if folds > 1:
+                word = body.let(module.fresh("part"), word << place * fixed(32 // folds))
+            word = together(module, word, folds, operator.or_)
+            own = word if own is None else choose(place.equals(fixed(part)), word, own)
+        assert own is not None
+        own = body.let(module.fresh("word"), self._signed(own, low))
+        told = [Call("quadBroadcast", (own, fixed(each)), "u32") for each in range(self.sharing)]
+        return [body.let(module.fresh("told"), each) for each in told]
 
     def _number(self, value: Node, inverse: Node) -> Node:
         """Write the multiple of a step that is nearest to a value and return its bits, so that bytes below have a sign."""
@@ -236,8 +279,8 @@ class _Generator(PreparedGenerator):
         more = sum(128 << 8 * cut for cut in range(self.cuts - 1))
         return self.body.let(self.frame.module.fresh("n"), found + fixed(more))
 
-    def _word(self, numbers: list[Node], low: int) -> Node:
-        """Return the bytes of four numbers from a bit on as a word."""
+    def _bytes(self, numbers: list[Node], low: int) -> Node:
+        """Return the bytes of numbers from a bit on beside each other."""
         result: Node | None = None
         for number, each in enumerate(numbers):
             at = 8 * number
@@ -245,8 +288,11 @@ class _Generator(PreparedGenerator):
             part = part << fixed(at - low) if at > low else part >> fixed(low - at) if at < low else part
             result = part if result is None else result | part
         assert result is not None
-        # Half of a byte was added to those below the highest.
-        return result if low == 8 * (self.cuts - 1) else result ^ fixed(0x80808080)
+        return result
+
+    def _signed(self, word: Node, low: int) -> Node:
+        """Return a word of bytes from a bit on with their signs: half of a byte was added to those below the highest."""
+        return word if low == 8 * (self.cuts - 1) else word ^ fixed(0x80808080)
 
     def _order(self) -> list[list[int]]:
         """Return which of a piece's elements meet the parts of its words: a part has the same bits of all four bytes."""
@@ -431,19 +477,19 @@ class _Ahead(_Generator):
         """Return the pass that cuts the rows: a piece for each thread, of workgroups that reduce a whole row each."""
         frame, body = self.frame, self.body
         self.coordinates = frame.batch_coordinates(fixed(0))
-        if not isinstance(frame.kernel, PreparedContraction) or not frame.kernel.reductions:
-            self.workgroup = min(_CUTTERS, self.workgroup)
-        cutters = min(_CUTTERS, self.workgroup)
-        groups = -(-self.pieces // cutters)
+        reduces = isinstance(frame.kernel, PreparedContraction) and bool(frame.kernel.reductions)
+        # Workgroups that reduce the row first have all threads for it.
+        cutters = min(_CUTTERS * (self.sharing if reduces else 1), self.workgroup)
+        self.workgroup = self.workgroup if reduces else cutters
+        groups = -(-self.pieces * self.sharing // cutters)
         linear = body.let("linear", LINEAR_GROUP)
         body.leave(linear >= groups * self.rows)
         row = body.let("row", linear // groups)
         self._reduce(row, 0)
-        piece = body.let("piece", (linear % groups) * fixed(cutters) + THREAD)
         if cutters < self.workgroup:
             body.leave(THREAD >= fixed(cutters))
-        with body.when(piece < self.pieces):
-            self._cut(row, body.let("start", row * self.pieces), piece)
+        number = ((linear % groups) * fixed(cutters) + THREAD) // fixed(self.sharing)
+        self._cut(row, body.let("start", row * self.pieces), number)
         return frame.module.finish(self.workgroup, groups * self.rows, " (cut)")
 
     def multiply(self) -> Pass:
