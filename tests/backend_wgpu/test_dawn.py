@@ -124,6 +124,21 @@ assert told == [True] * 3 if library() else told[:2] == [True] * 2, told
 print(registry.backend("webgpu").describe()["runtime"])
 """
 
+FREED = """
+import resource
+import webgpu_torch as torch
+from webgpu_torch_core.backend.plugins import registry
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() >> 20
+held = [torch.full((4 << 20,), each, device="webgpu") for each in range(12)]
+assert [each[0].item() for each in held] == list(range(12))
+before = resident()
+del held
+torch.webgpu.empty_cache()
+print(registry.device("webgpu", 0).adapter.kind, before - resident())
+"""
+
 KEPT = """
 import webgpu_torch as torch
 from webgpu_torch_backend_wgpu.gpu.blobs import files
@@ -134,6 +149,15 @@ assert (x @ x.t()).softmax(-1).sum().item() == 3
 files.write_waiting()
 print(len(found) - found.count(None), found.count(None))
 """
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory of a process is not told here")
+def test_what_is_given_back_is_free_at_once() -> None:
+    """Dawn frees what was destroyed with work that comes after it."""
+    kind, megabytes = _on_dawn(FREED)
+    if kind != "cpu":
+        pytest.skip("what a GPU's memory holds is not told")
+    assert int(megabytes) > 12 * 16 * 0.8
 
 
 def test_recording_goes_on_while_kernels_are_compiled() -> None:

@@ -472,6 +472,7 @@ class WgpuDevice(Device):
     def empty_cache(self) -> None:
         with self.lock:
             self.pool.empty()
+            self.gpu.reclaim()
 
     def live_buffers(self) -> int:
         return self.pool.live

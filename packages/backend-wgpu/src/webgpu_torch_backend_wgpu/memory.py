@@ -215,7 +215,7 @@ class Pool:
         except GpuError:
             # Destroyed buffers are only freed once the work that used them has finished.
             self.empty()
-            self.gpu.wait()
+            self.gpu.reclaim()
             try:
                 handle = self.gpu.buffer(rounded)
             except GpuError as error:

@@ -316,6 +316,10 @@ class Gpu(ABC):
     def wait(self) -> None:
         """Wait until everything submitted and written is done."""
 
+    def reclaim(self) -> None:
+        """Have the memory of what was destroyed freed, once the work that used it is done."""
+        self.wait()
+
     @abstractmethod
     def close(self) -> None:
         """Give the device up: whatever is asked of it afterwards is an error of kind lost."""
