@@ -63,14 +63,16 @@ _CUTTERS = 64
 #: most runs of a thread's loads under way
 _LOADS = 6
 #: threads that share a sum, with the share of a copy's bandwidth that is reached: those side by side read what lies so
-_TEAMS = {8: 0.85, 16: 1.2, 32: 1.25, 64: 0.95}
+_TEAMS = {8: 0.75, 16: 1.2, 32: 1.25, 64: 0.95}
+#: the share of that where pieces lie in scratch memory
+_APART = 0.85
 #: threads of a workgroup: of more, fewer workgroups cut the rows
 _SIZES = (WORKGROUP, 2 * WORKGROUP)
 #: workgroups for each unit that keep memory busy, and those that have nothing to cut; the share of the rate of products of bytes
 #: that is reached
 _BUSY, _BUSY_APART, _PRODUCTS = 0.8, 3.5, 0.4
 #: operations that cutting an element takes: most of it is waiting
-_CUTTING = 180
+_CUTTING = 140
 #: dispatches that a pass before takes: it is waited for; and one that reduces rows first
 _AHEAD, _AHEAD_REDUCED = 1.4, 2.0
 
@@ -144,7 +146,8 @@ def packed_seconds(kernel: Contraction, strip: PackedStrip, facts: Facts) -> flo
         # Who has one workgroup more than others keeps all waiting.
         busy = min(busy, strips / (-(-workgroups // facts.units) * each * facts.units))
     wasted = -(-runs // strip.team) * strip.team / runs / busy
-    reading = wasted * kernel.nbytes() / (facts.bandwidth * _TEAMS[strip.team])
+    rate = facts.bandwidth * _TEAMS[strip.team] * (_APART if strip.ahead else 1.0)
+    reading = wasted * kernel.nbytes() / rate
     multiplying = m * n * k / LANES * cuts_of(_small_side(kernel)) / (facts.dots * _PRODUCTS)
     return cutting + max(reading, multiplying)
 
