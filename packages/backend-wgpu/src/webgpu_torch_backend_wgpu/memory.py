@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
@@ -17,6 +18,8 @@ MOST_PARTS = 64
 SIZES = 1 << 14
 #: free bytes the pool may hold before a new allocation gives them back, where the program itself uses less
 FREE_BYTES = 1 << 29
+#: seconds before each time that memory is asked for again
+_PAUSES = (0.0, 0.01, 0.1, 0.5, 1.0)
 
 #: what is read: a buffer's handle, an offset, and where the bytes go
 Part = tuple[int, int, memoryview]
@@ -107,6 +110,8 @@ class Pool:
         self.part = part
         self.limit = gpu.limits.max_buffer_size & ~31
         self.generation = 0
+        #: whether buffers were destroyed since memory was asked for in vain
+        self._freeing = False
         #: most bytes in use, and of all buffers
         self.peak = self.peak_reserved = 0
         # Free handles by size, smallest first: the runtime counts them up, so that is the oldest.
@@ -213,19 +218,29 @@ class Pool:
         try:
             handle = self.gpu.buffer(rounded)
         except GpuError:
-            # Destroyed buffers are only freed once the work that used them has finished.
             self.empty()
+            handle = self._create_once_freed(rounded, asked)
+        self._reserved += rounded
+        self.peak_reserved = max(self.peak_reserved, self._reserved)
+        return handle
+
+    def _create_once_freed(self, rounded: int, asked: int) -> int:
+        """Return a new buffer, once what was destroyed is free: drivers take their time where that is much."""
+        refused: GpuError | None = None
+        for pause in _PAUSES if self._freeing else (0.0,):
+            time.sleep(pause)
             self.gpu.reclaim()
             try:
                 handle = self.gpu.buffer(rounded)
             except GpuError as error:
-                raise OutOfMemoryError(
-                    f"WebGPU out of memory. Tried to allocate {asked} bytes; {self._allocated} bytes are in use and "
-                    f"{self._reserved} bytes reserved on this device; the limit for one buffer is {self.limit}: {error}"
-                ) from error
-        self._reserved += rounded
-        self.peak_reserved = max(self.peak_reserved, self._reserved)
-        return handle
+                refused = error
+            else:
+                self._freeing = False
+                return handle
+        raise OutOfMemoryError(
+            f"WebGPU out of memory. Tried to allocate {asked} bytes; {self._allocated} bytes are in use and "
+            f"{self._reserved} bytes reserved on this device; the limit for one buffer is {self.limit}: {refused}"
+        ) from refused
 
     def empty(self) -> None:
         """Destroy the buffers nobody uses."""
@@ -238,3 +253,4 @@ class Pool:
                     self._reserved -= size
             if free:
                 self.generation += 1
+                self._freeing = True
