@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu import device as device_module
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.codegen import VARIANTS
-from webgpu_torch_backend_wgpu.codegen.contraction_packed import PackedStrip, cuts_of, generate_packed, packed_strips
+from webgpu_torch_backend_wgpu.codegen.contraction_packed import generate_packed
 from webgpu_torch_backend_wgpu.codegen.packed_side import packed_side
+from webgpu_torch_backend_wgpu.codegen.packed_strips import PackedStrip, cuts_of, packed_strips
 from webgpu_torch_backend_wgpu.codegen.variants import Variant, choose
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
 from webgpu_torch_backend_wgpu.program import Capabilities

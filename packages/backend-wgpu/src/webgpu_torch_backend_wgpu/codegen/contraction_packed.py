@@ -13,17 +13,15 @@ import operator
 from collections.abc import Sequence
 from functools import cached_property
 
-from webgpu_torch_core.ir.expression import Expression, loads_of, operand_of
-from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction, roots_of
-from webgpu_torch_core.ir.layouts import number_of_elements
+from webgpu_torch_core.ir.expression import Expression
+from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction
 
-from ..facts import Facts
 from ..program import Capabilities, Pass, Program
 from .access import LANES
 from .combining import together
-from .contraction import Frame, Side, binds, large_group
-from .contraction_prepared import REDUCED, PreparedGenerator, at_once, computing_seconds
-from .contraction_vector import SKINNY, Strip, VectorGenerator
+from .contraction import Frame, Side
+from .contraction_prepared import TURNS, PreparedGenerator
+from .contraction_vector import Strip, VectorGenerator
 from .ir import (
     Buffer,
     Call,
@@ -41,115 +39,22 @@ from .ir import (
     vector,
 )
 from .lowering import Lowering
-from .module import LINEAR_GROUP, THREAD, WORKGROUP, split_index
+from .module import LINEAR_GROUP, THREAD, split_index
 from .packed_side import PIECE, packed_side
+from .packed_strips import SCRATCH, PackedStrip, cuts_of
 from .statements import Assign, StoreGroup
 from .types import ElementType, element_type
 
-#: bytes with a sign that elements are cut into: those of float32, and those that were rounded to sixteen bits
-_CUTS, _CUTS_OF_HALVES = 3, 2
 #: the magnitude that has no place in two and three bytes
 _WHOLE = {2: 127 * 256, 3: 127 * 65536}
 #: what numbers of two bytes are rounded by: 1.5 * 2 ** 23, whose last bit counts ones
 _ROUNDING = 12582912.0
 #: below it a piece counts as zeros: its step would be no normal number
 _TINY = 1e-30
-#: bytes of workgroup memory that reductions and sums take for each thread
-_BESIDE = REDUCED // WORKGROUP + 4 * SKINNY
-#: what is kept of pieces between two passes: bytes as words, and steps and sums
-_SCRATCH = ("uint32", "float32")
 #: threads of a workgroup that cuts pieces ahead
 _CUTTERS = 64
 #: most runs of a thread's loads under way
 _LOADS = 6
-#: threads that share a sum, with the share of a copy's bandwidth that is reached: those side by side read what lies so
-_TEAMS = {8: 0.75, 16: 1.2, 32: 1.25, 64: 0.95}
-#: the share of that where pieces lie in scratch memory
-_APART = 0.85
-#: threads of a workgroup: of more, fewer workgroups cut the rows
-_SIZES = (WORKGROUP, 2 * WORKGROUP)
-#: workgroups for each unit that keep memory busy, and those that have nothing to cut; the share of the rate of products of bytes
-#: that is reached
-_BUSY, _BUSY_APART, _PRODUCTS = 0.8, 3.5, 0.4
-#: operations that cutting an element takes: most of it is waiting
-_CUTTING = 140
-#: dispatches that a pass before takes: it is waited for; and one that reduces rows first
-_AHEAD, _AHEAD_REDUCED = 1.4, 2.0
-
-
-def cuts_of(left: Expression) -> int:
-    """Return how many bytes elements of the small side are cut into."""
-    rounded = (
-        left.step == "cast" and left.arguments[0].dtype.itemsize == 2 and left.arguments[0].dtype.is_floating_point
-    )
-    return _CUTS_OF_HALVES if rounded else _CUTS
-
-
-def _small_side(kernel: Contraction) -> Expression:
-    return kernel.left if large_group(kernel) == "n" else kernel.right
-
-
-class PackedStrip(Strip):
-    """A variant: ``ahead`` cuts rows in a pass before; workgroups have so many threads."""
-
-    fields = (*Strip.fields, "ahead", "threads")
-    __slots__ = ("ahead", "threads")
-    ahead: bool
-    threads: int
-
-
-def packed_strips(kernel: Contraction, capabilities: Capabilities) -> list[PackedStrip]:
-    """Return how a contraction's sums are shared and its rows cut, where its large side is of packed numbers."""
-    m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
-    if not capabilities.facts.dots or batch != 1 or not 0 < min(m, n) <= SKINNY or kernel.dtype.name != "float32":
-        return []
-    if packed_side(kernel, large_group(kernel)) is None:
-        return []
-    # A step and a sum beside the bytes.
-    pieces = min(m, n) * (k // PIECE) * (cuts_of(_small_side(kernel)) * PIECE + 8)
-    usual, *larger = sorted({min(each, capabilities.invocations) for each in _SIZES})
-    if capabilities.software:
-        larger = []
-    found = [(False, each) for each in (usual, *larger) if pieces + _BESIDE * each <= capabilities.workgroup_bytes]
-    if _can_bind_pieces(kernel, capabilities):
-        found.append((True, usual))
-    return [PackedStrip(team, 1, 1, ahead, threads) for ahead, threads in found for team in _TEAMS if team <= threads]
-
-
-def _can_bind_pieces(kernel: Contraction, capabilities: Capabilities) -> bool:
-    """Return whether a pass may bind pieces beside all that a product reads and stores; one buffer more may be for reports."""
-    big = kernel.right if large_group(kernel) == "n" else kernel.left
-    read = set(map(operand_of, loads_of(big, *roots_of(kernel.stores))))
-    bound = binds([kernel.operands[each] for each in read], kernel.outputs, capabilities)
-    return bound + len(_SCRATCH) < capabilities.storage_buffers
-
-
-def packed_seconds(kernel: Contraction, strip: PackedStrip, facts: Facts) -> float:
-    """Return an estimate of the time that a product with packed numbers takes: of cutting rows, then of reading or multiplying."""
-    m, n, k = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k))
-    packed = packed_side(kernel, large_group(kernel))
-    assert packed is not None
-    rows, columns, runs = min(m, n), max(m, n), k // packed.run
-    strips = -(-columns * strip.team // strip.threads)
-    each = 1 if strip.ahead else -(-strips // at_once(facts, strip.threads))
-    workgroups = -(-strips // each)
-    turns = max(1.0, workgroups / facts.units)
-    prepared = kernel if isinstance(kernel, PreparedContraction) else None
-    if strip.ahead:
-        cutting = facts.dispatch * (_AHEAD_REDUCED if prepared and prepared.reductions else _AHEAD)
-    else:
-        cutting = turns * rows * k * _CUTTING * facts.units / facts.flops
-        if prepared:
-            cutting += computing_seconds(prepared, turns, facts)
-    busy = min(1.0, strips / ((_BUSY_APART if strip.ahead else _BUSY) * facts.units))
-    if workgroups > facts.units:
-        # Who has one workgroup more than others keeps all waiting.
-        busy = min(busy, strips / (-(-workgroups // facts.units) * each * facts.units))
-    wasted = -(-runs // strip.team) * strip.team / runs / busy
-    rate = facts.bandwidth * _TEAMS[strip.team] * (_APART if strip.ahead else 1.0)
-    reading = wasted * kernel.nbytes() / rate
-    multiplying = m * n * k / LANES * cuts_of(_small_side(kernel)) / (facts.dots * _PRODUCTS)
-    return cutting + max(reading, multiplying)
 
 
 def generate_packed(kernel: Contraction, capabilities: Capabilities, strip: PackedStrip) -> Program:
@@ -203,24 +108,34 @@ class _Generator(PreparedGenerator):
         return [each[place] for each in self.bytes], self.steps[place]
 
     def _stage(self, row: int) -> None:
-        body, sharing, start = self.body, fixed(self.sharing), u32(row * self.pieces) if row else None
+        body, count, start = self.body, self.pieces * self.sharing, u32(row * self.pieces) if row else None
+        turns = -(-int(count) // self.workgroup)
         # All threads take every turn: those of a subgroup exchange what they found.
-        with body.loop(
-            self.frame.module.fresh("turn"), fixed(0), lambda at: at < self.pieces * self.sharing, self.workgroup
-        ) as turn:
-            self._cut(u32(row), start, (turn + THREAD) // sharing)
+        if turns > TURNS:
+            with body.loop(self.frame.module.fresh("turn"), fixed(0), lambda at: at < count, self.workgroup) as turn:
+                self._cut(start, *self._piece_of(u32(row), turn + THREAD))
+            return
+        places = [THREAD + fixed(turn * self.workgroup) if turn else THREAD for turn in range(turns)]
+        for each in [self._piece_of(u32(row), place) for place in places]:
+            self._cut(start, *each)
 
-    def _cut(self, row: Node, start: Node | None, number: Node) -> None:
-        """Write what cuts a piece of a row, whose pieces lie from ``start`` on; there may be fewer."""
+    def _piece_of(self, row: Node, thread: Node) -> tuple[Node, list[Node]]:
+        """Write the number of the piece of a row that a thread cuts, which may be behind the last, and its elements; return both."""
         body, fresh = self.body, self.frame.module.fresh
-        number = body.let(fresh("number"), number)
-        piece = body.let(fresh("piece"), minimum(number, self.pieces - 1))
+        number = body.let(fresh("number"), thread // fixed(self.sharing))
+        piece = minimum(number, self.pieces - 1)
         values: list[Node] = []
         for first in range(0, PIECE // self.sharing, LANES):
             begin = piece * fixed(PIECE) + (self._member * fixed(LANES) if self.sharing > 1 else fixed(first))
             begin = body.let(fresh("k"), begin)
             places = [begin + fixed(lane) if lane else begin for lane in range(LANES)]
             values += [body.let(fresh("x"), each) for each in self._values(self.small, row, places)]
+        return number, values
+
+    def _cut(self, start: Node | None, number: Node, values: list[Node]) -> None:
+        """Write what cuts a piece of a row, whose pieces lie from ``start`` on."""
+        body, fresh = self.body, self.frame.module.fresh
+        piece = body.let(fresh("piece"), minimum(number, self.pieces - 1))
         largest: Node = fixed(0)
         total = values[0]
         # As integers, so that what is no number is the largest.
@@ -460,7 +375,7 @@ class _Ahead(_Generator):
         return self.cuts * self.size * PIECE, self.size * 8
 
     def _room(self, number: int, writes: bool) -> Buffer:
-        kind = element_type(_SCRATCH[number], self.capabilities)
+        kind = element_type(SCRATCH[number], self.capabilities)
         return self.frame.module.buffer("scratch", number, kind, writes)
 
     def _leave(self, place: Node, words: list[list[Node]], step: list[Node]) -> None:
@@ -491,8 +406,8 @@ class _Ahead(_Generator):
         self._reduce(row, 0)
         if cutters < self.workgroup:
             body.leave(THREAD >= fixed(cutters))
-        number = ((linear % groups) * fixed(cutters) + THREAD) // fixed(self.sharing)
-        self._cut(row, body.let("start", row * self.pieces), number)
+        found = self._piece_of(row, (linear % groups) * fixed(cutters) + THREAD)
+        self._cut(body.let("start", row * self.pieces), *found)
         return frame.module.finish(self.workgroup, groups * self.rows, " (cut)")
 
     def multiply(self) -> Pass:

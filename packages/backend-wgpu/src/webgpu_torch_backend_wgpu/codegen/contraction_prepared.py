@@ -6,7 +6,8 @@ find it. The large side is then read once, as in any contraction of few rows; a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 
 from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction
@@ -17,10 +18,10 @@ from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import Frame, Side
 from .contraction_vector import Strip, VectorGenerator, vector_seconds
-from .ir import Node, fixed, u32, vector
+from .ir import Node, fixed, minimum, u32, vector
 from .lowering import Lowering
 from .module import LINEAR_GROUP, THREAD, WORKGROUP
-from .row_states import State, merge_team
+from .row_states import State, merge_workgroup
 from .statements import Statement, loads_first
 
 #: bytes of workgroup memory that reductions take, and those of a thread's sums of one row
@@ -29,6 +30,8 @@ REDUCED, _SUMMED = 1 << 12, 16
 AT_ONCE = 4
 #: operations that a step of an element takes, of which a few wait for others
 _STEP = 20
+#: most turns that are written one after another, so that their loads are under way together
+TURNS = 4
 #: bytes that a thread reads at once where these are numbers: what they are multiplied with is near
 _WIDEST = 16
 
@@ -128,12 +131,10 @@ class PreparedGenerator(VectorGenerator):
         frame.given = {}
         reductions = kernel.reductions if isinstance(kernel, PreparedContraction) else ()
         for each, reduction in enumerate(reductions):
-            state = State(frame.module, reduction, number * len(reductions) + each)
-            side = Side(kernel, reduction.value, "m")
-            with body.loop(frame.module.fresh("e"), THREAD, lambda at: at < self._steps, self.workgroup) as at:
-                places = self._places(at)
-                state.fold(self._values(side, row, places), places)
-            merge_team(state, THREAD, fixed(0), self.workgroup, 1, False)
+            count = number * len(reductions) + each
+            state = State(frame.module, reduction, count)
+            self._take(Side(kernel, reduction.value, "m"), row, lambda _, *found, state=state: state.fold(*found))
+            merge_workgroup(state, self.workgroup, self.capabilities.subgroup_size, count)
             result = body.let(f"reduced{number}_{each}", state.result())
             roots = (kernel.left, *(one.value for one in reductions))
             found = [node for node in topological(*roots) if node.step == "reduced" and node.payload == each]
@@ -142,10 +143,31 @@ class PreparedGenerator(VectorGenerator):
 
     def _stage(self, row: int) -> None:
         """Write the stores of a row's elements."""
-        with self.body.loop(self.frame.module.fresh("e"), THREAD, lambda at: at < self._steps, self.workgroup) as at:
-            values = self._values(self.small, u32(row), self._places(at))
+
+        def store(at: Node, values: list[Node], places: list[Node]) -> None:
             place = self._place(at)
             self.body.set(self.staged[place + u32(row * self._steps) if row else place], vector("f32", values))
+
+        self._take(self.small, u32(row), store)
+
+    def _take(self, side: Side, row: Node, use: Callable[[Node, list[Node], list[Node]], None]) -> None:
+        """Write what every thread does with its share of a row: few loads are all under way before the first is used."""
+        body, fresh, count = self.body, self.frame.module.fresh, self._steps
+        turns = -(-int(count) // self.workgroup)
+        if turns > TURNS:
+            with body.loop(fresh("e"), THREAD, lambda at: at < count, self.workgroup) as at:
+                places = self._places(at)
+                use(at, self._values(side, row, places), places)
+            return
+        taken: list[tuple[Node | None, Node, list[Node], list[Node]]] = []
+        for turn in range(turns):
+            at = body.let(fresh("e"), THREAD + fixed(turn * self.workgroup) if turn else THREAD)
+            sure = (turn + 1) * self.workgroup <= int(count)
+            places = self._places(at if sure else minimum(at, count - 1))
+            taken.append((None if sure else at < count, at, self._values(side, row, places), places))
+        for inside, *found in taken:
+            with nullcontext() if inside is None else body.when(inside):
+                use(*found)
 
     def _know(self, roots: Sequence[Expression]) -> None:
         """Write what is computed from reductions and numbers only: once for all elements of a row."""

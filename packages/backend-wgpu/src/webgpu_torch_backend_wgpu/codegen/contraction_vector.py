@@ -214,7 +214,9 @@ class VectorGenerator:
             for number, each in enumerate(own[1:], 1):
                 value = choose(self.part.equals(fixed(number)), each, value)
             number = self.part + fixed(first) if first else self.part
-            big = body.let(module.fresh("big"), self.base + THREAD // self.team + number % fixed(self.across) * u32(self.span))
+            big = body.let(
+                module.fresh("big"), self.base + THREAD // self.team + number % fixed(self.across) * u32(self.span)
+            )
             with body.when(every(self.part < fixed(len(own)), big < self.big.rows)):
                 small = body.let(module.fresh("small"), number // fixed(self.across))
                 place = (small, big) if self.big.group == "n" else (big, small)

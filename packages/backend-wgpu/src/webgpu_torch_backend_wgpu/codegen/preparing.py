@@ -7,10 +7,10 @@ from webgpu_torch_core.ir.kernels import Contraction, PreparedContraction
 from webgpu_torch_core.ir.layouts import number_of_elements
 
 from ..program import Capabilities
-from .contraction_packed import packed_seconds, packed_strips
 from .contraction_prepared import rows_find_place, workgroups_of
 from .contraction_vector import SKINNY
 from .module import WORKGROUP
+from .packed_strips import packed_seconds, packed_strips
 from .steps import length_of
 
 #: steps of which rows are computed for each operation that units reach in a product

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from webgpu_torch_core.ir.kernels import Reduction
 
 from .combining import Combining, Numbers
-from .ir import Array, Node, fixed
+from .ir import Array, Call, Node, choose, fixed
 from .module import THREAD, Module
+
+#: types of the values that threads of a subgroup exchange
+_SHUFFLED = frozenset({"f32", "i32", "u32"})
 
 
 class State(Combining):
@@ -45,6 +48,37 @@ class State(Combining):
         for each in indices[1:]:
             with self.body.when(None):
                 self.merge(self.get(arrays, each))
+
+
+def merge_workgroup(state: State, threads: int, subgroup: int, number: int) -> None:
+    """Write the statements after which every thread of a workgroup holds the state of all: subgroups merge by themselves first.
+
+    All threads reach them, once for each ``number``, which have memory of their own.
+    """
+    if subgroup < 2 or threads <= subgroup or not _SHUFFLED.issuperset(state.scalars):
+        merge_team(state, THREAD, fixed(0), threads, 1, False)
+        return
+    body, fresh, distance = state.body, state.module.fresh, 1
+    while distance < subgroup:
+        own = state.let(fresh("own"), state.names)
+        told = [Call("subgroupShuffleXor", (each, fixed(distance)), each.type) for each in own]
+        other = state.let(fresh("other"), told)
+        # Earlier ones come first in every thread, so that all find the same.
+        later = body.let(fresh("later"), (THREAD & fixed(distance)).differs(fixed(0)))
+        both = list(zip(own, other, strict=True))
+        state.assign(
+            state.names,
+            state.combine(
+                [choose(later, theirs, mine) for mine, theirs in both],
+                [choose(later, mine, theirs) for mine, theirs in both],
+            ),
+        )
+        distance *= 2
+    arrays = state.arrays(f"nearby{number}", threads // subgroup)
+    with body.when((THREAD % fixed(subgroup)).equals(fixed(0))):
+        state.put(arrays, THREAD // fixed(subgroup), state.names)
+    body.barrier()
+    state.merge_from(arrays, [fixed(each) for each in range(threads // subgroup)])
 
 
 def merge_team(state: State, part: Node, local_row: Node, team: int, rows: int, interleaved: bool) -> None:

@@ -35,13 +35,14 @@ from .contraction_cost import tile_seconds, tiles_of
 from .contraction_each import each_seconds, generate_each, has_few_channels
 from .contraction_host import generate_host, host_seconds, host_tiles_of
 from .contraction_matrix import generate_matrix, matrix_seconds, matrix_tiles_of
-from .contraction_packed import generate_packed, packed_seconds, packed_strips
+from .contraction_packed import generate_packed
 from .contraction_pairs import generate_pairs, pair_seconds, pair_tiles_of
 from .contraction_prepared import generate_prepared, prepared_seconds, rows_find_place
 from .contraction_sliding import generate_sliding, sliding, sliding_seconds
 from .contraction_tile import generate_tile
 from .contraction_vector import SKINNY, generate_alone, generate_vector, sums_alone, vector_seconds
 from .module import WORKGROUP
+from .packed_strips import packed_seconds, packed_strips
 from .pointwise import generate_apart, generate_grouped, lanes_of, pays_apart, rounds_of
 from .row_chunks import generate_chunks
 from .row_programs import generate_rows
