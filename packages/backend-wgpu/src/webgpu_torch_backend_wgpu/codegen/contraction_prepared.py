@@ -133,7 +133,11 @@ class PreparedGenerator(VectorGenerator):
         for each, reduction in enumerate(reductions):
             count = number * len(reductions) + each
             state = State(frame.module, reduction, count)
-            self._take(Side(kernel, reduction.value, "m"), row, lambda _, *found, state=state: state.fold(*found))
+            self._take(
+                Side(kernel, reduction.value, "m"),
+                row,
+                lambda _, values, places, state=state: state.fold(values, places),
+            )
             merge_workgroup(state, self.workgroup, self.capabilities.subgroup_size, count)
             result = body.let(f"reduced{number}_{each}", state.result())
             roots = (kernel.left, *(one.value for one in reductions))
@@ -165,9 +169,9 @@ class PreparedGenerator(VectorGenerator):
             sure = (turn + 1) * self.workgroup <= int(count)
             places = self._places(at if sure else minimum(at, count - 1))
             taken.append((None if sure else at < count, at, self._values(side, row, places), places))
-        for inside, *found in taken:
+        for inside, at, values, places in taken:
             with nullcontext() if inside is None else body.when(inside):
-                use(*found)
+                use(at, values, places)
 
     def _know(self, roots: Sequence[Expression]) -> None:
         """Write what is computed from reductions and numbers only: once for all elements of a row."""
