@@ -62,9 +62,11 @@ def back(given: ours.Tensor) -> torch.Tensor:
     return torch.from_numpy(given.float().cpu().numpy()).double()
 
 
-def encoded(weight: torch.Tensor, encoding: str, offset: bool = False, group: int = 16) -> tuple[ours.Tensor, ...]:
+def encoded(
+    weight: torch.Tensor, encoding: str, offset: bool = False, group: int = 16, zero_point: bool = False
+) -> tuple[ours.Tensor, ...]:
     """Return a weight's parts, once they are computed: a product computes them itself while they are not."""
-    parts = encode_weight(moved(weight), encoding, group, offset=offset)
+    parts = encode_weight(moved(weight), encoding, group, offset=offset, zero_point=zero_point)
     for each in parts:
         if each is not None:
             each.cpu()
@@ -81,13 +83,14 @@ def any_packed(data: st.DataObject) -> None:
     k = least * data.draw(st.integers(max(1, -(-32 // least)) + (least == group), 1 + 640 // least))
     m, n = data.draw(st.integers(1, 8)), data.draw(st.integers(8, 70))
     offset = data.draw(st.booleans())
+    zero_point = encoding == "uint4" and data.draw(st.booleans())
     chance = torch.Generator().manual_seed(data.draw(st.integers(0, 1 << 20)))
     scale = 10.0 ** data.draw(st.integers(-8, 4 if kind == "float16" else 12))
     x = torch.randn(m, k, generator=chance) * (scale if kind != "float16" else max(scale, 1e-3))
     x = x.where(torch.rand(m, k, generator=chance) > data.draw(st.sampled_from([0.0, 0.5, 0.97])), torch.zeros(()))
     x = x.to(getattr(torch, kind)).float()
     w = torch.randn(n, k, generator=chance)
-    parts = encoded(w, encoding, offset, group)
+    parts = encoded(w, encoding, offset, group, zero_point)
     weight = back(decode_weight(parts[0], parts[1], encoding, offsets=parts[2]))
     with ours.no_grad():
         found = back(encoded_linear(moved(x, kind), parts[0], parts[1], encoding, parts[2]))

@@ -55,7 +55,7 @@ def test_encoded_weights(name: str, tmp_path: Path, device: str) -> None:
             own = QUANTIZATIONS["int8"] if is_finer else meant
             assert each.encoding == own.encoding
             groups = weight.shape[1] // math.gcd(weight.shape[1], own.group or weight.shape[1])
-            bits = weight.numel() * ENCODINGS[own.encoding].bits + 16 * (1 + own.offset) * weight.shape[0] * groups
+            bits = weight.numel() * ENCODINGS[own.encoding].bits + (16 + 8 * own.zero_point) * weight.shape[0] * groups
             parts = [part for part in (each.packed, each.scales, each.offsets) if part is not None]
             assert 8 * sum(part.nbytes for part in parts) == bits
             decoded = decode_weight(each.packed, each.scales, each.encoding, offsets=each.offsets)

@@ -20,7 +20,7 @@ class Quantization(NamedTuple):
     Attributes:
         encoding: of the numbers.
         group: how many neighbours of a row share a scale; 0 is all of them.
-        offset: whether they share an offset, too.
+        zero_point: whether they share one, too: the number that stands for zero.
         ends: the name of how a network's ends are encoded: its first layer, whose errors all others take up, and the head that
             gives a language model's logits; "" leaves them as they are.
         added: the name of how attention's maps are encoded: what these give is added to the states, and queries, keys and values
@@ -29,7 +29,7 @@ class Quantization(NamedTuple):
 
     encoding: str
     group: int = 0
-    offset: bool = False
+    zero_point: bool = False
     ends: str = ""
     added: str = ""
 
@@ -71,7 +71,7 @@ class EncodedLinear(Module):
         packed: uint8 [out, in * bits / 8].
         scales: of a float type, [out, in / group].
         encoding: how the numbers are encoded.
-        offsets: of a float type, [out, in / group], added after scaling, if there are any.
+        offsets: [out, in / group], if there are any: of a float type, added after scaling, or uint8 zero points.
         bias: [out], if there is one.
         order: int64 [in], which input each column is for; None where they are in order.
     """
@@ -152,8 +152,9 @@ def _quantization_of(name: str, columns: int, quantization: str) -> str:
 
 
 def _encoded(weight: Tensor, quantization: str, bias: Tensor | None = None) -> EncodedLinear:
-    encoding, _, offset, *_ = QUANTIZATIONS[quantization]
-    packed, scales, offsets = encode_weight(weight, encoding, group_of(weight.shape[1], quantization), offset)
+    encoding, _, zero_point, *_ = QUANTIZATIONS[quantization]
+    group = group_of(weight.shape[1], quantization)
+    packed, scales, offsets = encode_weight(weight, encoding, group, zero_point=zero_point)
     return EncodedLinear(packed, scales, encoding, offsets, bias)
 
 

@@ -10,7 +10,7 @@ which rounds nothing; scales, offsets and steps count once for a piece. The inst
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from webgpu_torch_core.ir.expression import Expression
@@ -28,6 +28,7 @@ from .ir import (
     Literal,
     LoadGroup,
     Node,
+    Word,
     bitcast,
     choose,
     convert_to,
@@ -43,7 +44,7 @@ from .module import LINEAR_GROUP, THREAD, split_index
 from .packed_side import PIECE, packed_side
 from .packed_strips import SCRATCH, PackedStrip, cuts_of
 from .statements import Assign, StoreGroup
-from .types import ElementType, element_type
+from .types import element_type
 
 #: the magnitude that has no place in two and three bytes
 _WHOLE = {2: 127 * 256, 3: 127 * 65536}
@@ -312,8 +313,10 @@ class _Generator(PreparedGenerator):
     def _scales(self, column: Node, run: Node) -> list[tuple[Node, Node | None]]:
         """Write the loads of the scales and offsets of a run's groups; offsets count what numbers are beyond bytes in."""
         packed, found = self.packed, list[tuple[Node, Node | None]]()
-        scales = self._of_groups(self.scale, column, run)
-        offsets = [None] * self.scaled if self.offset is None else self._of_groups(self.offset, column, run)
+        scales = self._of_groups(self.scale, column, run, [{}] * self.scaled)
+        offsets: Sequence[Node | None] = [None] * self.scaled
+        if self.offset is not None:
+            offsets = self._of_groups(self.offset, column, run, [{packed.scale: each} for each in scales])
         for scale, offset in zip(scales, offsets, strict=True):
             if packed.beyond:
                 beyond = scale * Literal(float(packed.beyond), "f32")
@@ -321,27 +324,42 @@ class _Generator(PreparedGenerator):
             found.append((scale, offset))
         return found
 
-    def _of_groups(self, side: Side, column: Node, run: Node) -> Sequence[Node]:
-        """Write what a side is of each of a run's groups and return it; neighbours are loaded together."""
+    def _of_groups(
+        self, side: Side, column: Node, run: Node, known: Sequence[Mapping[Expression, Node]]
+    ) -> Sequence[Node]:
+        """Write what a side is of each of a run's groups and return it; ``known``: by group what was computed before.
+
+        Neighbours in memory are loaded together.
+        """
         frame, body, fresh, count = self.frame, self.body, self.frame.module.fresh, self.scaled
         depths = [self._group(run, number) for number in range(count)]
         inner = len(frame.kernel.k) - self._outer
-        each_own = count > 1 and self.packed.run == count * self.packed.group
-        if not each_own or any(side.step(node, "k", count, inner) != 1 for node in side.loads):
-            return [body.let(fresh("s"), frame.element(side, self.coordinates, column, each)) for each in depths]
-        at: dict[str, Node | list[Node]] = {side.group: column, "k": depths[0]}
-        groups: dict[Expression, tuple[Node, ElementType]] = {}
-        for node in side.loads:
+        together = count > 1 and self.packed.run == count * self.packed.group
+        left = side.loads if not known[0] else [each for each in side.loads if each not in self.scale.loads]
+        together &= all(side.step(node, "k", count, inner) == 1 for node in left)
+        groups: dict[Expression, tuple[Buffer, Node, Node]] = {}
+        for node in left if together else ():
             buffer = frame.buffers.operand(node.payload[0])
+            at: dict[str, Node | list[Node]] = {side.group: column, "k": depths[0]}
             index = body.let(fresh("a"), frame._index(side, node, self.coordinates, at))
-            groups[node] = body.let(fresh("g"), LoadGroup(buffer, index, count)), buffer.encoding
+            lanes = buffer.encoding.lanes
+            # As few bytes may be a part of a word.
+            load = Word(buffer, index // fixed(lanes)) if lanes > count else LoadGroup(buffer, index, count)
+            groups[node] = buffer, index, body.let(fresh("g"), load)
         values: list[Node] = []
-        for number in range(count):
+        for number, (depth, own) in enumerate(zip(depths, known, strict=True)):
 
-            def leaf(node: Expression, index: Node | None, number: int = number) -> Node:
-                return group_element(*groups[node], number)
+            def leaf(node: Expression, index: Node | None, number: int = number, depth: list[Node] = depth) -> Node:
+                if node not in groups:
+                    where: dict[str, Node | list[Node]] = {side.group: column, "k": depth}
+                    return frame._single(side, node, frame._index(side, node, self.coordinates, where))
+                buffer, first, found = groups[node]
+                if buffer.encoding.lanes > count:
+                    return buffer.encoding.unpack(found, first % fixed(buffer.encoding.lanes) + fixed(number))
+                return group_element(found, buffer.encoding, number)
 
-            values.append(body.let(fresh("s"), Lowering(frame.module, leaf, given=frame.given).value(side.value)))
+            lowering = Lowering(frame.module, leaf, given={**frame.given, **own})
+            values.append(body.let(fresh("s"), lowering.value(side.value)))
         return values
 
     @cached_property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from .ir import VECTORS, Buffer, Load, LoadGroup, Node
+from .ir import VECTORS, Buffer, Load, LoadGroup, Node, Word
 from .statements import Atomic, Exchange, Statement, Store, StoreGroup
 
 
@@ -36,6 +36,8 @@ def survey(blocks: Iterable[list[Statement]]) -> dict[Buffer, Layout]:
             elif type(node) is Load:
                 layout = _layout(layouts, node.buffer)
                 layout.single |= not node.vector
+            elif type(node) is Word:
+                _layout(layouts, node.buffer).single = True
             if node.arguments:
                 visit_nodes(node.arguments)
 

@@ -58,11 +58,14 @@ def packed_side(kernel: Contraction, group: str) -> PackedSide | None:
     value = kernel.right if group == "n" else kernel.left
     side = Side(kernel, value, group)
     side.fold(VECTOR_BYTES)
-    loads = [node for node in side.loads if node.dtype is uint8]
-    if kernel.dtype is not float32 or side.axis != "k" or len(loads) != 1 or not kernel.k or "load_at" in _steps(value):
+    if kernel.dtype is not float32 or side.axis != "k" or not kernel.k or "load_at" in _steps(value):
+        return None
+    first, sizes = side.spans["k"]
+    # Zero points are bytes, too, which neighbours share.
+    loads = [node for node in side.loads if node.dtype is uint8 and _shared([node], first, sizes) < PIECE]
+    if len(loads) != 1:
         return None
     (load,) = loads
-    first, sizes = side.spans["k"]
     places = [node.payload for node in topological(value) if node.step == "coordinate"]
     last = first + len(sizes) - 1
     # What is printed, or decides how a kernel is written, is no size.

@@ -43,6 +43,8 @@ _CUTS = (0.0, 0.04, 0.08)
 _FITS = 2
 #: what scales and offsets are kept as: half of float32's bytes, with its range
 _KEPT = bfloat16
+#: zero points are told in so small parts of the distance of numbers, up to what a byte holds
+_FINE, _MOST_FINE = 16, 255
 #: up to how many rows a product reads its weights once and rounds none of them
 _FEW = 8
 #: how many numbers are looked at together in all tries
@@ -87,9 +89,12 @@ def _fitted(grouped: Tensor, numbers: Tensor, centred: bool) -> tuple[Tensor, Te
     return scales, (given - scales.unsqueeze(-1) * middle).squeeze(-1)
 
 
-def _starts(grouped: Tensor, book: _Codebook, centred: bool) -> tuple[Tensor, Tensor]:
+def _starts(grouped: Tensor, book: _Codebook, centred: bool, zero_point: bool) -> tuple[Tensor, Tensor]:
     """Return the scales and offsets that are tried, each [tries, rows, groups]."""
     least, greatest = grouped.amin(-1), grouped.amax(-1)
+    if zero_point:
+        # Zero is among what numbers reach.
+        least, greatest = least.clamp(max=0.0), greatest.clamp(min=0.0)
     if centred:
         # What lies far out at one end need not be as far at the other: each is cut by itself.
         reach, span = greatest - least, book.greatest - book.least
@@ -106,14 +111,14 @@ def _starts(grouped: Tensor, book: _Codebook, centred: bool) -> tuple[Tensor, Te
     return scales, zeros_like(scales)
 
 
-def _searched(grouped: Tensor, book: _Codebook, centred: bool) -> tuple[Tensor, Tensor]:
+def _searched(grouped: Tensor, book: _Codebook, centred: bool, zero_point: bool) -> tuple[Tensor, Tensor]:
     """Return the best found scales and offsets of groups, as llama.cpp's encoders search them."""
 
     def fitted(scales: Tensor, offsets: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
         numbers = book.values[book.places(_divided(grouped - offsets.unsqueeze(-1), scales))]
         return numbers, _fitted(grouped, numbers, centred)
 
-    numbers, tried = fitted(*_starts(grouped, book, centred))
+    numbers, tried = fitted(*_starts(grouped, book, centred, zero_point))
     away = grouped - tried[0].unsqueeze(-1) * numbers - tried[1].unsqueeze(-1)
     best = away.square().sum(-1).argmin(0).unsqueeze(0)  # (1, rows, groups)
     scales, offsets = (each.gather(0, best).squeeze(0) for each in tried)
@@ -123,7 +128,11 @@ def _searched(grouped: Tensor, book: _Codebook, centred: bool) -> tuple[Tensor, 
 
 
 def encode_weight(
-    weight: Tensor, encoding: str | Encoding, group: int | None = None, offset: bool = False
+    weight: Tensor,
+    encoding: str | Encoding,
+    group: int | None = None,
+    offset: bool = False,
+    zero_point: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Return a weight's encoded numbers, their scales, and what is added to them.
 
@@ -136,31 +145,43 @@ def encode_weight(
         encoding: a name in :data:`~webgpu_torch_core.ir.encodings.ENCODINGS`, or an encoding.
         group: how many neighbours of a row share a scale; by default all of them.
         offset: whether each group has an offset.
+        zero_point: whether that is kept in a byte: which number stands for zero, in sixteenths of the distance of two numbers.
 
     Returns:
-        uint8 bytes of shape (rows, columns * bits / 8), bfloat16 scales of shape (rows, columns / group), and bfloat16 offsets of
-        that shape, or None.
+        uint8 bytes of shape (rows, columns * bits / 8), bfloat16 scales of shape (rows, columns / group), and offsets of that shape,
+        bfloat16 or as zero points uint8, or None.
 
     Raises:
-        ValueError: there is no such encoding, or the groups do not fit.
+        ValueError: there is no such encoding, the groups do not fit, or no byte holds an encoding's zero points.
     """
     found = _known(encoding)
     rows, columns = weight.shape
     group = columns if group is None else group
     _check_groups(found, columns, group)
     book = _Codebook(found, weight.device)
+    if zero_point and not (book.least == 0 and book.greatest * _FINE <= _MOST_FINE):
+        raise ValueError(
+            f"zero points are for numbers from 0 to at most {_MOST_FINE // _FINE}; '{found.name}' has {book.least:g} to {book.greatest:g}"
+        )
+    offset = offset or zero_point
     grouped = weight.detach().to(float32).reshape(rows, columns // group, group)
     if found.bits < 8 or offset:
         step = max(1, _MOST_TRIED // (max(2 * len(_SHARES), len(_CUTS) ** 2) * columns))
-        parts = [_searched(grouped[at : at + step], book, offset) for at in range(0, rows, step)]
+        parts = [_searched(grouped[at : at + step], book, offset, zero_point) for at in range(0, rows, step)]
         scales, offsets = (cat(each) for each in zip(*parts, strict=True))
     else:
         reach = min(book.greatest, -book.least) if book.least < 0 else book.greatest
         scales = grouped.abs().amax(-1) / reach
         offsets = zeros_like(scales)
     # The numbers are the nearest under what is kept of scales and offsets.
-    scales, offsets = scales.to(_KEPT), offsets.to(_KEPT)
-    places = book.places(_divided(grouped - offsets.float().unsqueeze(-1), scales.float()))
+    scales = scales.to(_KEPT)
+    if zero_point:
+        zeros = (_divided(-offsets.unsqueeze(-1), scales.float()).squeeze(-1) * _FINE).round().clamp(0, _MOST_FINE)
+        offsets, added = zeros.to(uint8), zeros * (-1 / _FINE) * scales.float()
+    else:
+        offsets = offsets.to(_KEPT)
+        added = offsets.float()
+    places = book.places(_divided(grouped - added.unsqueeze(-1), scales.float()))
     return pack_bits(book.order[places].reshape(rows, columns), found), scales, offsets if offset else None
 
 
@@ -185,9 +206,13 @@ def _decoding_kernel(
         ir.cast(ir.load(at, starts[at], (groups, 1, 0, 0), operands[at].dtype), float32)
         for at in range(1, len(operands))
     ]
-    value = found.unpack(word, ir.coordinate(3) if found.lanes > 1 else 0) * scale
-    for each in offsets:
-        value = value + each
+    value = found.unpack(word, ir.coordinate(3) if found.lanes > 1 else 0)
+    if len(operands) > 2 and operands[2].dtype is uint8:
+        value = (value - offsets[0] * (1 / _FINE)) * scale
+    else:
+        value = value * scale
+        for each in offsets:
+            value = value + each
     return Pointwise(
         operands, (Output(kind, rows * columns, None),), (), f"decode_{found.name}", shape,
         (Store(0, 0, contiguous_strides(shape), ir.cast(value, kind)),),
@@ -204,7 +229,8 @@ def decode_weight(
         scales: of a float type, of shape (rows, columns / group).
         encoding: as :func:`encode_weight`'s.
         dtype: of the result.
-        offsets: of a float type, of the scales' shape, added after scaling; None adds nothing.
+        offsets: of the scales' shape: of a float type, added after scaling; or uint8 zero points, subtracted before, in
+            sixteenths; None adds nothing.
 
     Raises:
         ValueError: there is no such encoding, or the shapes do not fit.
