@@ -1,0 +1,84 @@
+"""Remembered creations: what makes a tensor of numbers alone records the same kernel whenever it is given the same arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple, TypeVar
+
+from ..bounded import Bounded
+from ..dispatch.direct import DIRECT, Direct
+from ..ir.dtypes import dtype
+from ..ir.kernels import Kernel
+from ..ir.layouts import Layout
+from ..record.context import default_float
+from ..record.devices import device, engine_for, get_default_device
+from ..record.tape import Value
+from ..tensors.tensor import Storage, Tensor
+from .recipes import describe
+
+#: kinds of calls kept per function
+_LIMIT = 4096
+Function = TypeVar("Function", bound=Callable[..., Tensor])
+
+
+class _Creation(NamedTuple):
+    """The kernel without operands that a call recorded, and what its result is."""
+
+    kernel: Kernel
+    parameters: tuple[float | int, ...]
+    layout: Layout
+    dtype: dtype
+    place: device
+
+
+def remembered_creation(function: Function) -> Function:
+    """Decorate a function that makes a tensor of its numbers alone."""
+    return _remembered(function, 0)
+
+
+def remembered_likeness(function: Function) -> Function:
+    """Decorate a function that makes a tensor of its numbers and of the type, sizes and device of its first argument, a tensor."""
+    return _remembered(function, 1)
+
+
+def _remembered(function: Function, tensors: int) -> Function:
+    creations: Bounded[tuple[object, ...], _Creation] = Bounded(_LIMIT)
+
+    def record(args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        # Where no device is given, the default one may count.
+        key: list[Any] = [default_float[0], None if kwargs.get("device") is not None else get_default_device()]
+        values: list[Any] = []
+        given = (*args, *kwargs, *kwargs.values()) if kwargs else args
+        # Another tensor is a number that is looked at, or written into.
+        if not describe(given, key, values, None) or len(values) != tensors:
+            return call.__wrapped__(*args, **kwargs)
+        found = creations.get(identity := tuple(key))
+        if found is None:
+            made = call.__wrapped__(*args, **kwargs)
+            found = _creation(made)
+            if found is not None:
+                creations[identity] = found
+            return made
+        kernel, parameters, layout, kind, place = found
+        (value,) = engine_for(place).record(kernel, (), parameters)
+        return Tensor._from_storage(Storage(value), layout, kind, place)
+
+    @wraps(function)
+    def call(*args: object, **kwargs: object) -> object:
+        return record(args, kwargs)
+
+    DIRECT[call] = Direct(record)
+    return call  # pyright: ignore[reportReturnType]
+
+
+def _creation(made: Tensor) -> _Creation | None:
+    """Return how a tensor was made, if by one kernel without operands that has not run yet; None of other tensors."""
+    value = made._storage.value
+    if made.__class__ is not Tensor or made._requires_grad or made._base is not None or value.__class__ is not Value:
+        return None
+    tape, slot = value.place
+    entry = tape.entries[-1] if tape is not None and tape.entries else None
+    if entry is None or entry.output != slot or entry.operands or len(entry.kernel.outputs) > 1:
+        return None
+    return _Creation(entry.kernel, entry.parameters, made._layout, made.dtype, made.device)
