@@ -16,7 +16,8 @@ from ..tensors.tensor import Storage, Tensor
 from .numbers import Events, Holders, HostNumber, Offset, Seed
 from .results import Given, Result, map_nested, template
 
-_value_of_tensor, _value_of, _buffer_of = attrgetter("_storage.value"), attrgetter("value"), attrgetter("buffer")
+_value_of_tensor, _value_of = attrgetter("_storage.value"), attrgetter("value")
+_buffer_of_tensor, _buffer_of_storage = attrgetter("_storage.value.buffer"), attrgetter("value.buffer")
 
 
 class Part(NamedTuple):
@@ -150,11 +151,11 @@ class Sources:
         storages = [each() for each in self.hidden]
         if None in storages:
             return None
-        values = [*map(_value_of_tensor, self._of_known(known)), *map(_value_of, storages)]
+        used = self._of_known(known)
         # Without a call for each of a network's parameters, nearly all of which hold their buffers.
-        buffers = list(map(_buffer_of, values))
+        buffers = [*map(_buffer_of_tensor, used), *map(_buffer_of_storage, storages)]
         if any(map(is_, buffers, repeat(None))):
-            buffers = [each.realize() for each in values]
+            buffers = [each.realize() for each in (*map(_value_of_tensor, used), *map(_value_of, storages))]
         return buffers + self._constants
 
 
@@ -285,9 +286,14 @@ class Replay:
         storage = known[target[1]]._storage if target[0] == "known" else target[1]()
         if storage is None:
             return
+        before = storage.value
+        if before.buffer is buffer and not before.outside and not before.saved and before.engine is engine:
+            # It was written in place: nobody else holds the value, or the plan had not run.
+            storage.version += 1
+            return
         of, numel = kind
         value = Value(engine, of, numel, buffer)
-        if storage.value.outside and storage.value.shared:
+        if before.outside and before.shared:
             # An array outside is this storage's memory.
             storage.version += 1
             engine.overwrite(storage.value, value)
