@@ -158,11 +158,12 @@ class Pool:
             OutOfMemoryError: as for :meth:`take`.
         """
         made: list[Buffer | LongBuffer] = []
+        returned, classes = self._returned, self._classes
         with self._lock:
-            if self._returned:
+            if returned:
                 self._collect()
             for nbytes in sizes:
-                rounded = self._classes.get(nbytes)
+                rounded = classes.get(nbytes)
                 if rounded is None:
                     rounded = self._class_of(nbytes)
                 made.append(self._take(rounded, nbytes) if rounded <= self.limit else self._take_long(nbytes))
@@ -200,12 +201,16 @@ class Pool:
 
     def _collect(self) -> None:
         """Move the buffers given back since the last call to the free lists."""
-        returned = self._returned
+        returned, free = self._returned, self._free
         while returned:
             nbytes, handle = returned.popleft()
             self._allocated -= nbytes
             self._live -= 1
-            heappush(self._free.setdefault(nbytes, []), handle)
+            handles = free.get(nbytes)
+            if handles is None:
+                free[nbytes] = [handle]
+            else:
+                heappush(handles, handle)
 
     def _create(self, rounded: int, asked: int) -> int:
         if self._reserved - self._allocated > max(FREE_BYTES, 2 * self._allocated):

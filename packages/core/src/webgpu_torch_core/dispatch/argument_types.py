@@ -158,8 +158,16 @@ def _declared(function: Callable[..., object]) -> Callable[..., object]:
 def _class_of(value: object) -> object:
     """Return what decides whether a declaration takes a value, None where the value itself does."""
     if isinstance(value, tuple | list):
-        return (type(value), *map(type, value)) if not any(isinstance(each, Tensor) for each in value) else None
+        kinds = tuple(map(type, value))
+        return (type(value), *kinds) if _INTEGERS.issuperset(kinds) or not any(map(_is_tensor, value)) else None
     return type(value)
+
+
+_INTEGERS = frozenset((int,))
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, Tensor)
 
 
 class Overloads:

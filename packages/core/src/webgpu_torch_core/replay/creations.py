@@ -15,7 +15,7 @@ from ..record.context import default_float
 from ..record.devices import device, engine_for, get_default_device
 from ..record.tape import Value
 from ..tensors.tensor import Storage, Tensor
-from .recipes import describe
+from .recipes import EXACT, describe
 
 #: kinds of calls kept per function
 _LIMIT = 4096
@@ -46,14 +46,20 @@ def _remembered(function: Function, tensors: int) -> Function:
     creations: Bounded[tuple[object, ...], _Creation] = Bounded(_LIMIT)
 
     def record(args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        # Where no device is given, the default one may count.
-        key: list[Any] = [default_float[0], None if kwargs.get("device") is not None else get_default_device()]
-        values: list[Any] = []
         given = (*args, *kwargs, *kwargs.values()) if kwargs else args
-        # Another tensor is a number that is looked at, or written into.
-        if not describe(given, key, values, None) or len(values) != tensors:
-            return call.__wrapped__(*args, **kwargs)
-        found = creations.get(identity := tuple(key))
+        # Where no device is given, the default one may count.
+        place = None if kwargs.get("device") is not None else get_default_device()
+        kinds = tuple(map(type, given))
+        if EXACT.issuperset(kinds):
+            identity: tuple[object, ...] = (default_float[0], place, kinds, given)
+        else:
+            key: list[Any] = [default_float[0], place]
+            values: list[Any] = []
+            # Another tensor is a number that is looked at, or written into.
+            if not describe(given, key, values, None) or len(values) != tensors:
+                return call.__wrapped__(*args, **kwargs)
+            identity = tuple(key)
+        found = creations.get(identity)
         if found is None:
             made = call.__wrapped__(*args, **kwargs)
             found = _creation(made)

@@ -43,7 +43,7 @@ _TRACKED, _LEAF = object(), object()
 _SEEN: Any = object()
 _SIMPLE = frozenset((bool, int, float, str, type(None), dtype, device))
 #: those whose values are the same where they and their classes are equal
-_EXACT = _SIMPLE - {float}
+EXACT = _SIMPLE - {float}
 
 
 class _Recipe(NamedTuple):
@@ -138,7 +138,7 @@ def describe(given: Iterable[Any], key: list[Any], values: list[Any], tensors: l
             # The two zeros are equal, but not the same.
             key += (kind, each if each or kind is not float else str(each))
         elif isinstance(each, list | tuple):
-            if _EXACT.issuperset(map(type, each)):
+            if EXACT.issuperset(map(type, each)):
                 # Sizes and the like: True, 1 and 1.0 are equal, and not the same.
                 key += (kind, tuple(map(type, each)), tuple(each))
                 continue

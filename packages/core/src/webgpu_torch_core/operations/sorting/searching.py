@@ -156,7 +156,7 @@ def isin(
     if other.numel() == 0:
         found = one.new_zeros(one.shape, dtype=int64).bool()
     elif other.numel() == 1 and one.ndim and one._layout.is_contiguous:
-        found = one == other.reshape(1)
+        found = one == (other if other.ndim == 1 else other.reshape(1))
     elif other.numel() <= 64:
         found = (one.unsqueeze(-1) == other.reshape(-1)).any(-1)
     else:
