@@ -158,7 +158,7 @@ class Pool:
             OutOfMemoryError: as for :meth:`take`.
         """
         made: list[Buffer | LongBuffer] = []
-        returned, classes = self._returned, self._classes
+        returned, classes, limit = self._returned, self._classes, self.limit
         with self._lock:
             if returned:
                 self._collect()
@@ -166,7 +166,16 @@ class Pool:
                 rounded = classes.get(nbytes)
                 if rounded is None:
                     rounded = self._class_of(nbytes)
-                made.append(self._take(rounded, nbytes) if rounded <= self.limit else self._take_long(nbytes))
+                if (handles := self._free.get(rounded)) and rounded <= limit:
+                    # As :meth:`_take`, without a call for each buffer of a plan.
+                    handle = heappop(handles)
+                    self._live += 1
+                    self._allocated += rounded
+                    made.append(Buffer(returned, handle, rounded, nbytes))
+                else:
+                    made.append(self._take(rounded, nbytes) if rounded <= limit else self._take_long(nbytes))
+            if self._allocated > self.peak:
+                self.peak = self._allocated
         return made
 
     def _class_of(self, nbytes: int) -> int:

@@ -247,7 +247,9 @@ class Replay:
         for (engine, scheduled, sources, parameters), picks in zip(self.runs, self.sources.picks, strict=True):
             if scheduled is None:
                 target, (number, position) = sources
-                self._write(engine, target, tables[number][position], parameters, known)
+                storage = known[target[1]]._storage if target[0] == "known" else target[1]()
+                if storage is not None:
+                    self._write(engine, storage, tables[number][position], parameters)
                 tables.append([])
                 # Memory that nobody outside sees any more was exchanged.
                 again = self.sources.row(known) or row
@@ -270,7 +272,16 @@ class Replay:
             for key, (generator, _, count) in self.draws.items():
                 generator._offset = starts[key] + count
             for target, number, position, kind in self.writes:
-                self._write(self.runs[number].engine, target, tables[number][position], kind, known)
+                storage = known[target[1]]._storage if target[0] == "known" else target[1]()
+                buffer = tables[number][position]
+                if storage is None:
+                    continue
+                before = storage.value
+                if before.buffer is buffer and not before.outside and not before.saved:
+                    # The plan wrote in place, where nobody else had the value or its buffer.
+                    storage.version += 1
+                else:
+                    self._write(self.runs[number].engine, storage, buffer, kind)
             for number, gradient in self.gradients:
                 tensors[number]._grad = None if gradient is None else gradient.make(self, known, tables, storages)
 
@@ -282,18 +293,10 @@ class Replay:
         return map_nested(self.result, made)
 
     @staticmethod
-    def _write(engine: Any, target: Any, buffer: Any, kind: Any, known: list[Tensor]) -> None:
-        storage = known[target[1]]._storage if target[0] == "known" else target[1]()
-        if storage is None:
-            return
-        before = storage.value
-        if before.buffer is buffer and not before.outside and not before.saved and before.engine is engine:
-            # It was written in place: nobody else holds the value, or the plan had not run.
-            storage.version += 1
-            return
+    def _write(engine: Any, storage: Storage, buffer: Any, kind: Any) -> None:
         of, numel = kind
         value = Value(engine, of, numel, buffer)
-        if before.outside and before.shared:
+        if storage.value.outside and storage.value.shared:
             # An array outside is this storage's memory.
             storage.version += 1
             engine.overwrite(storage.value, value)
