@@ -195,7 +195,7 @@ def canonical_device(place: Any) -> device:
         found = device(given.type, index)
         if not isinstance(place, int):
             _canonical[place] = found
-    if place.__class__ is device:
+    if isinstance(place, device):
         place._canonical = found
     return found
 

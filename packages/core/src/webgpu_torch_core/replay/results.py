@@ -122,7 +122,7 @@ def _copied(value: Any) -> Any:
         return made
     if not bare:
         return copy(value)
-    base: type = OrderedDict if isinstance(value, OrderedDict) else dict
+    base: Any = OrderedDict if isinstance(value, OrderedDict) else dict
     made = base.__new__(kind)
     for key, each in value.items():
         base.__setitem__(made, key, each)

@@ -67,17 +67,17 @@ def cast_kernel(source: Layout, numel: int, kind: dtype, result: dtype, target: 
 
 def copied(input: Tensor, kind: dtype, target: Layout) -> Tensor:
     """Return a copy in an element type and a dense layout, without gradient."""
-    if kind in FLOAT8 or input.dtype in FLOAT8:
-        check_supported(input._engine, kind)
+    own, value = input.dtype, input._storage.value
+    if kind in FLOAT8 or own in FLOAT8:
+        check_supported(value.engine, kind)
         return copy_float8(input.detach(), kind, target, copied)
-    if input.dtype.is_complex or kind.is_complex:
+    if own.is_complex or kind.is_complex:
         return _copy_complex(input.detach(), kind, target)
-    value = input._storage.value
-    if is_taken(input):
-        kernel: Pointwise = taking(input.dtype, value.numel, kind)
-        return record_on(input._engine, input.device, kernel, (value,), (input._layout.offset,), (target,))
-    kernel = cast_kernel(input._layout, value.numel, input.dtype, kind, target)
-    return record_on(input._engine, input.device, kernel, (value,), (), (target,))
+    if input._layout.offset and is_taken(input):
+        kernel: Pointwise = taking(own, value.numel, kind)
+        return record_on(value.engine, input.device, kernel, (value,), (input._layout.offset,), (target,))
+    kernel = cast_kernel(input._layout, value.numel, own, kind, target)
+    return record_on(value.engine, input.device, kernel, (value,), (), (target,))
 
 
 def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:
