@@ -110,7 +110,7 @@ def map_nested(value: Any, change: Callable[[Any], Any], whole: Container[int] =
 _bare: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 
-def _copied(value: Any) -> Any:
+def _copied(value: dict[str, object]) -> dict[str, object]:
     """Return a copy of a dictionary of a class of its own, which need not call what the class makes copies by where that adds nothing."""
     kind = value.__class__
     bare = _bare.get(kind)
@@ -130,7 +130,7 @@ def _copied(value: Any) -> Any:
     return made
 
 
-def _same(one: dict[Any, Any], other: dict[Any, Any]) -> bool:
+def _same(one: dict[str, object], other: dict[str, object]) -> bool:
     """Return whether two dictionaries have the same objects by the same names in the same order."""
     return [*map(id, one), *map(id, one.values())] == [*map(id, other), *map(id, other.values())]
 

@@ -153,7 +153,7 @@ _WANTED = frozenset((bool, int, str, type(None), dtype, device))
 
 @lru_cache(maxsize=1024)
 def _wanted(
-    args: tuple[Any, ...], kind: Any, place: Any, flags: tuple[bool, ...], classes: tuple[builtins.type, ...]
+    args: tuple[object, ...], kind: object, place: object, flags: tuple[bool, ...], classes: tuple[builtins.type, ...]
 ) -> tuple[dtype | None, device | None, bool]:
     """Return the type, the device and whether a copy is asked for; ``classes`` tell apart arguments that are equal, as 1 and True."""
     del classes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...dispatch.direct import NUMBERS
 from ...dispatch.registry import operation
@@ -48,7 +48,7 @@ def where(
 _AS_NUMBERS = (float32, float64, int32, int64)
 
 
-def _where(condition: Tensor, input: Any, other: Any) -> Tensor:
+def _where(condition: Tensor, input: Tensor | Number, other: Tensor | Number | None) -> Tensor:
     if not (isinstance(input, Tensor) and isinstance(other, Tensor) and input.dtype is other.dtype):
         input, other = _in_one_type(condition, input, other)
     shapes = [each._layout.shape for each in (condition, input, other) if isinstance(each, Tensor)]
@@ -58,18 +58,22 @@ def _where(condition: Tensor, input: Any, other: Any) -> Tensor:
     return e.select_(input, other, condition)
 
 
-def _in_one_type(condition: Tensor, input: Any, other: Any) -> tuple[Any, Any]:
+def _in_one_type(
+    condition: Tensor, input: Tensor | Number, other: Tensor | Number | None
+) -> tuple[Tensor | Number, Tensor | Number]:
     """Return what is chosen from as tensors of one type; a single number as it is, where its type stands for the other's."""
+    alone, number = (input, other) if isinstance(input, Tensor) else (other, input)
+    if isinstance(alone, Tensor) and isinstance(number, int | float) and number.__class__ in NUMBERS:
+        kind = alone.dtype
+        if kind in _AS_NUMBERS and (kind.category == 2 or number.__class__ is not float):
+            check_number(number, kind)
+            return (alone, number) if alone is input else (number, alone)
     kind = result_type(input, other)
-    single = kind in _AS_NUMBERS and isinstance(input, Tensor) != isinstance(other, Tensor)
 
-    def converted(given: Any) -> Any:
+    def converted(given: Tensor | Number | None) -> Tensor:
         if isinstance(given, Tensor):
             return given if given.dtype is kind else given.to(kind)
-        if single and given.__class__ in NUMBERS:
-            check_number(given, kind)
-            return given
-        if kind.category == 2 and kind.itemsize == 2:
+        if given is not None and kind.category == 2 and kind.itemsize == 2:
             # Infinite if it is too large, where other types refuse it.
             return condition.new_full((), stored(given, float32), dtype=float32).to(kind)
         return condition.new_full((), given, dtype=kind)
@@ -77,7 +81,7 @@ def _in_one_type(condition: Tensor, input: Any, other: Any) -> tuple[Any, Any]:
     return converted(input), converted(other)
 
 
-def _method_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
+def _method_where(self: Tensor, condition: Tensor, other: Tensor | Number) -> Tensor:
     """The tensor's elements where ``condition`` holds, else ``other``; shapes broadcast."""
     return where(condition, self, other)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...dispatch.direct import DIRECT, NUMBERS, OPERATORS, Direct
@@ -53,7 +54,7 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
         setattr(Tensor, f"__i{name}__", change)
 
 
-def _record_directly(operator: Any, function: Any) -> None:
+def _record_directly(operator: Callable[..., object], function: Callable[..., object]) -> None:
     """Let calls of an operator over plain tensors and numbers record what a function of two operands does, without a call of either."""
     found = DIRECT.get(function)
     of_two = getattr(getattr(found and found.record, "__self__", None), "of_two", None)
@@ -61,7 +62,7 @@ def _record_directly(operator: Any, function: Any) -> None:
         return
     OPERATORS[operator] = found
 
-    def record(args: tuple[Any, Any]) -> Any:
+    def record(args: tuple[Tensor, object]) -> object:
         kind = args[1].__class__
         if kind is Tensor:
             return of_two(*args)

@@ -252,8 +252,9 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
     return view_by_subscript(self, subscript, _getitem_by_tensors)
 
 
-def _getitem_by_tensors(self: Tensor, subscript: Any) -> Tensor:
-    if lists_positions(subscript) or (subscript.__class__ is tuple and any(map(lists_positions, subscript))):
+def _getitem_by_tensors(self: Tensor, subscript: object) -> Tensor:
+    several = isinstance(subscript, tuple) and subscript.__class__ is tuple and any(map(lists_positions, subscript))
+    if several or lists_positions(subscript):
         return _getitem_by_positions(self, subscript)
     return _getitem_by_any(self, subscript)
 
