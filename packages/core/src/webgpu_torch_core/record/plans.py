@@ -144,4 +144,4 @@ def _version(modules: tuple[ModuleType, ...]) -> str | None:
     return version_of((ir, scheduling, backend, *modules))
 
 
-__all__ = ["planned"]
+__all__ = ["Plans", "planned"]
