@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ..bounded import Bounded
 from ..dispatch.direct import DIRECT, Direct
@@ -20,16 +20,8 @@ from .recipes import EXACT, describe
 #: kinds of calls kept per function
 _LIMIT = 4096
 Function = TypeVar("Function", bound=Callable[..., Tensor])
-
-
-class _Creation(NamedTuple):
-    """The kernel without operands that a call recorded, and what its result is."""
-
-    kernel: Kernel
-    parameters: tuple[float | int, ...]
-    layout: Layout
-    dtype: dtype
-    place: device
+#: the kernel without operands that a call recorded, its parameters, and the layout, type and device of the result
+_Creation = tuple[Kernel, tuple[float | int, ...], Layout, dtype, device]
 
 
 def remembered_creation(function: Function) -> Function:
@@ -87,4 +79,4 @@ def _creation(made: Tensor) -> _Creation | None:
     entry = tape.entries[-1] if tape is not None and tape.entries else None
     if entry is None or entry.output != slot or entry.operands or len(entry.kernel.outputs) > 1:
         return None
-    return _Creation(entry.kernel, entry.parameters, made._layout, made.dtype, made.device)
+    return entry.kernel, entry.parameters, made._layout, made.dtype, made.device
