@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import webgpu_torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from webgpu_torch_core.backend.interface import Step
+from webgpu_torch_core.record import plans
 from webgpu_torch_core.record.devices import engine_for
 from webgpu_torch_core.scheduling.limits import Limits, kernel_length
 
@@ -62,3 +64,27 @@ def test_a_step_longer_than_the_limit_stands_alone() -> None:
     assert len(kernels) > 1
     given = torch.linspace(1, 2, 5)
     assert result == pytest.approx((given.lgamma() * 2 + given.digamma()).tolist(), rel=1e-4, abs=1e-6)
+
+
+def test_a_loop_over_a_growing_sequence_is_planned_once() -> None:
+    engine = engine_for(webgpu_torch.device("cpu"))
+    known = webgpu_torch.linspace(0, 1, 700)
+    known.tolist()
+
+    def loop() -> float:
+        return sum((known[:count].cumsum(0) * 2).sum().item() for count in range(40, 700))
+
+    first, planned_first = loop(), engine.statistics["scheduled"]
+    assert loop() == first
+    assert engine.statistics["scheduled"] == planned_first
+
+
+def test_plans_not_used_for_longest_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plans, "PLANS_KEPT", 8)
+    monkeypatch.setattr(plans, "KERNELS_KEPT", 40)
+    kept = plans.Plans()
+    for number in range(40):
+        structure: Any = (number,)
+        kept.keep(structure, (SimpleNamespace(used=number), [None] * 4))  # type: ignore[arg-type]
+        assert kept.recorded == 4 * len(kept) <= 44
+    assert {(0,), (1,)}.isdisjoint(kept) and (39,) in kept

@@ -361,7 +361,9 @@ class WgpuDevice(Device):
                 prepared = plan.prepared = prepare(plan, self.compiler, own=plan.lasting)
             elif prepared.patience and self._is_settled(plan, prepared):
                 prepared = plan.prepared = prepare(plan, self.compiler, own=True)
-            buffers = [*run.externals, *self.pool.take_all(plan.temporaries)]
+            buffers = list(run.externals)
+            if plan.temporaries:
+                buffers += self.pool.take_all(plan.temporaries)
             recording, every = self._recording(prepared, buffers, run.parameters)
             try:
                 self._replay(prepared, recording, every, report)
@@ -402,8 +404,9 @@ class WgpuDevice(Device):
             if data != prepared.parameter_bytes and prepared.parameter_buffer is not None:
                 self.gpu.write(prepared.parameter_buffer.handle, 0, data)
                 prepared.parameter_bytes = data
-        scratch = self.pool.take_all(prepared.scratch)
-        return self.replayer.recording(prepared, buffers, scratch), [*buffers, *scratch]
+        if prepared.scratch:
+            buffers = [*buffers, *self.pool.take_all(prepared.scratch)]
+        return self.replayer.recording(prepared, buffers), buffers
 
     def _replay(
         self,

@@ -163,14 +163,24 @@ class Pool:
             OutOfMemoryError: as for :meth:`take`.
         """
         made: list[Buffer | LongBuffer] = []
+        returned, classes, limit = self._returned, self._classes, self.limit
         with self._lock:
-            if self._returned:
+            if returned:
                 self._collect()
             for nbytes in sizes:
-                rounded = self._classes.get(nbytes)
+                rounded = classes.get(nbytes)
                 if rounded is None:
                     rounded = self._class_of(nbytes)
-                made.append(self._take(rounded, nbytes) if rounded <= self.limit else self._take_long(nbytes))
+                if (handles := self._free.get(rounded)) and rounded <= limit:
+                    # As :meth:`_take`, without a call for each buffer of a plan.
+                    handle = heappop(handles)
+                    self._live += 1
+                    self._allocated += rounded
+                    made.append(Buffer(returned, handle, rounded, nbytes))
+                else:
+                    made.append(self._take(rounded, nbytes) if rounded <= limit else self._take_long(nbytes))
+            if self._allocated > self.peak:
+                self.peak = self._allocated
         return made
 
     def _class_of(self, nbytes: int) -> int:
@@ -205,12 +215,16 @@ class Pool:
 
     def _collect(self) -> None:
         """Move the buffers given back since the last call to the free lists."""
-        returned = self._returned
+        returned, free = self._returned, self._free
         while returned:
             nbytes, handle = returned.popleft()
             self._allocated -= nbytes
             self._live -= 1
-            heappush(self._free.setdefault(nbytes, []), handle)
+            handles = free.get(nbytes)
+            if handles is None:
+                free[nbytes] = [handle]
+            else:
+                heappush(handles, handle)
 
     def _create(self, rounded: int, asked: int) -> int:
         if self._reserved - self._allocated > max(FREE_BYTES, 2 * self._allocated):

@@ -267,15 +267,16 @@ class Replayer:
         self.submits = 0
         self.recording_hits = 0
 
-    def recording(self, prepared: Prepared, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> Recording:
-        """Return the recording of a plan over these buffers, made on first use, to be submitted from its beginning."""
+    def recording(self, prepared: Prepared, buffers: list[AnyBuffer]) -> Recording:
+        """Return the recording of a plan over these buffers, scratch last, made on first use, to be submitted from its beginning."""
         if prepared.generation != self.pool.generation:
             prepared.recordings.clear()
             prepared.generation = self.pool.generation
-        key = (*map(_key_of, buffers), *map(_key_of, scratch))
+        key = tuple(map(_key_of, buffers))
         found = prepared.recordings.get(key)
         if found is None:
-            found = self._record(prepared, buffers, scratch)
+            first = len(buffers) - len(prepared.scratch)
+            found = self._record(prepared, buffers[:first], buffers[first:])
             prepared.recordings[key] = found
         else:
             prepared.recordings.move_to_end(key)

@@ -158,14 +158,22 @@ def _declared(function: Callable[..., object]) -> Callable[..., object]:
 def _class_of(value: object) -> object:
     """Return what decides whether a declaration takes a value, None where the value itself does."""
     if isinstance(value, tuple | list):
-        return (type(value), *map(type, value)) if not any(isinstance(each, Tensor) for each in value) else None
+        kinds = tuple(map(type, value))
+        return (type(value), *kinds) if _INTEGERS.issuperset(kinds) or not any(map(_is_tensor, value)) else None
     return type(value)
+
+
+_INTEGERS = frozenset((int,))
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, Tensor)
 
 
 class Overloads:
     """The declarations of a function that has several, and the classes of the arguments of calls that fitted one."""
 
-    __slots__ = ("_choices", "_function", "_own", "_path", "_right")
+    __slots__ = ("_choices", "_function", "_own", "_path", "_plain", "_right")
 
     def __init__(self, function: Callable[..., object], path: str) -> None:
         self._function, self._path = function, path
@@ -173,6 +181,8 @@ class Overloads:
         self._choices: list[inspect.Signature] = []
         self._own: frozenset[str] = frozenset()
         self._right: set[object] = set()
+        #: those of the calls whose arguments are no sequences, in one row
+        self._plain: set[object] = set()
 
     def _prepare(self) -> None:
         self._choices = declared(self._path)
@@ -186,6 +196,9 @@ class Overloads:
         Raises:
             TypeError: no declaration takes it.
         """
+        plain = (*map(type, args), *kwargs, *map(type, kwargs.values())) if kwargs else tuple(map(type, args))
+        if plain in self._plain:
+            return
         classes = (tuple(map(_class_of, args)), tuple((name, _class_of(value)) for name, value in kwargs.items()))
         if classes in self._right:
             return
@@ -206,6 +219,8 @@ class Overloads:
             raise self._refusal(args, kwargs)
         if not by_value and None not in (*classes[0], *(each for _, each in classes[1])):
             self._right.add(classes)
+            if not any(isinstance(each, tuple | list) for each in (*args, *kwargs.values())):
+                self._plain.add(plain)
 
     def _refusal(self, args: tuple[object, ...], kwargs: dict[str, object]) -> TypeError:
         bound = bound_of(self._path)

@@ -10,6 +10,8 @@ from ..tensors.tensor import Tensor
 Function = TypeVar("Function", bound=Callable[..., object])
 #: classes of tensors that are nothing but tensors
 PLAIN: set[type] = {Tensor}
+#: classes of numbers that are operands as they are
+NUMBERS = frozenset((int, float, bool))
 
 
 class Direct(NamedTuple):

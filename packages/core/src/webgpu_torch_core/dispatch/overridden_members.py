@@ -8,7 +8,7 @@ from typing import Any
 from ..tensors.kinds import TensorKinds
 from ..tensors.tensor import Tensor
 from . import overrides
-from .direct import OPERATORS, PLAIN
+from .direct import NUMBERS, OPERATORS, PLAIN
 from .overrides import PATHS, any_overrides, dispatch, mode_stack, notice, public
 
 _watched: list[tuple[str, Any]] = []
@@ -26,7 +26,6 @@ _OWN_NAMES = (
     "setitem", "repr", "float", "int", "bool", "complex", "index", "format", "contains", "reversed", "deepcopy",
     "reduce_ex", "array", "array_wrap", "dlpack", "dlpack_device",
 )  # fmt: skip
-_NUMBERS = frozenset((int, float, bool))
 _IGNORED = frozenset(("as_subclass", "new"))
 _VALUES = frozenset(("_version",))
 
@@ -54,7 +53,7 @@ def _operator(name: str, original: Any) -> Any:
             return operator(self, other, *more)
         if other.__class__ is Tensor:
             return of_two(self, other)  # type: ignore[misc]
-        if other.__class__ not in PLAIN and other.__class__ not in _NUMBERS:
+        if other.__class__ not in PLAIN and other.__class__ not in NUMBERS:
             return operator(self, other, *more)
         return record((self, other))  # type: ignore[misc]
 

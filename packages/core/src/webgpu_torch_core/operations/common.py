@@ -26,7 +26,7 @@ from ..tensors.kinds import layout as memory_layout
 from ..tensors.kinds import strided
 from ..tensors.memory_formats import contiguous_format, memory_format, suggested_format
 from ..tensors.storage import require_differentiable
-from ..tensors.tensor import MetaValue, Tensor, check_supported
+from ..tensors.tensor import MetaValue, Storage, Tensor, check_supported
 
 kernel_cache = lru_cache(maxsize=4096)
 #: what a function is given one by one, or together
@@ -51,26 +51,29 @@ def record_on(
 ) -> Any:
     """Record a kernel over values and return its outputs as tensors with the given layouts."""
     for each in (*kernel.operands, *kernel.outputs):
-        if each.dtype.stored is not each.dtype:
-            raise NotImplementedError(f"\"{kernel.name}\" not implemented for '{each.dtype.title}'")
+        kind = each.dtype
+        if kind.stored is not kind:
+            raise NotImplementedError(f"\"{kernel.name}\" not implemented for '{kind.title}'")
     for each in values:
         if each.engine is not engine:
             raise RuntimeError(
                 f"Expected all tensors to be on the same device, but found at least two devices, {_title(engine)} and "
                 f"{_title(each.engine)}!"
             )
+    outputs = kernel.outputs
     if isinstance(engine, MetaEngine):
-        results: list[Any] = [MetaValue(engine, each.dtype, each.numel) for each in kernel.outputs]
+        results: Any = [MetaValue(engine, each.dtype, each.numel) for each in outputs]
     else:
-        for output in kernel.outputs:
+        for output in outputs:
             if output.dtype not in engine.device.dtypes:
                 check_supported(engine, output.dtype)
         results = engine.record(kernel, values, parameters)
-    tensors = tuple(
-        Tensor._from_value(value, layout, output.dtype, place)
-        for value, layout, output in zip(results, layouts, kernel.outputs, strict=True)
-    )
-    return tensors[0] if len(tensors) == 1 else tensors
+    if len(outputs) == 1:
+        return Tensor._from_storage(Storage(results[0]), layouts[0], outputs[0].dtype, place)
+    return tuple([
+        Tensor._from_storage(Storage(value), layout, output.dtype, place)
+        for value, layout, output in zip(results, layouts, outputs, strict=True)
+    ])  # fmt: skip
 
 
 def _title(engine: Any) -> str:

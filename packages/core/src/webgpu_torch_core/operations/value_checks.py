@@ -6,7 +6,7 @@ from ..ir.dtypes import float32, int64
 from ..record.checks import check_base
 from ..record.devices import MetaEngine, on_host
 from ..tensors.tensor import Tensor
-from .elementwise.overloads import where
+from .elementwise.choosing import where
 
 _BAD_WEIGHTS = (
     "probability tensor contains either `inf`, `nan` or element < 0",

@@ -33,7 +33,7 @@ class device:
         RuntimeError: the string is not ``type`` or ``type:index``, or nothing here is of that type.
     """
 
-    __slots__ = ("_previous", "index", "type")
+    __slots__ = ("_canonical", "_previous", "index", "type")
 
     def __init__(self, type: str | device | int, index: int | None = None) -> None:
         if isinstance(type, device):
@@ -58,6 +58,8 @@ class device:
         if self.index is not None and self.index < 0:
             raise RuntimeError(f"Device index must not be negative, got {self.index}")
         self._previous: list[Any] = []
+        # What :func:`canonical_device` makes of it, once asked for.
+        self._canonical: device | None = None
 
     def __repr__(self) -> str:
         return (
@@ -180,6 +182,8 @@ def engines() -> list[Engine]:
 
 def canonical_device(place: Any) -> device:
     """Return a device as tensors report it: with an index, except ``cpu`` and other single devices."""
+    if place.__class__ is device and (known := place._canonical) is not None:
+        return known
     found = _canonical.get(place) if not isinstance(place, int) else None
     if found is None:
         given = place if isinstance(place, device) else device(place)
@@ -191,6 +195,8 @@ def canonical_device(place: Any) -> device:
         found = device(given.type, index)
         if not isinstance(place, int):
             _canonical[place] = found
+    if isinstance(place, device):
+        place._canonical = found
     return found
 
 

@@ -26,7 +26,7 @@ from .context import context
 from .explaining import explain
 from .interrupts import hold
 from .lone import LONE_AFTER, Lone, lone
-from .plans import planned
+from .plans import PLANS_KEPT, Plans, planned
 from .recorder import Recorder, Recorders
 from .runs import Run, name_kernel
 from .tape import NOWHERE, Entry, Structure, Tape, Value
@@ -34,7 +34,6 @@ from .tape import NOWHERE, Entry, Structure, Tape, Value
 #: makes an entry without the arguments of its class being looked at
 _new_entry = tuple.__new__
 NODE_LIMIT = config.NODE_LIMIT.number(8192)
-PLAN_CACHE_LIMIT = 512
 
 
 class Engine:
@@ -48,13 +47,13 @@ class Engine:
         # The first is held while plans run, the second while a tape grows or is closed; taken in this order.
         self.lock = threading.RLock()
         self.tapes_lock = threading.RLock()
-        self.plans: dict[Structure, tuple[Scheduled, list[Entry]]] = {}
+        self.plans = Plans()
         # Kernels that ran alone as they were called, results that were read, and all else that :attr:`statistics` tells.
         self.at_once = self.reads = 0
         self.counts = {"recorded": 0, "flushes": 0, "scheduled": 0, "kernels": 0, "ahead": 0}
         self.eager = config.EAGER.is_on()
         # By a kernel's identity: how it runs alone.
-        self.lone: Bounded[int, Lone] = Bounded(PLAN_CACHE_LIMIT)
+        self.lone: Bounded[int, Lone] = Bounded(PLANS_KEPT)
         # Reports of kernels that threads have not been told yet, by the thread's slot.
         self._reports: dict[int, tuple[int, int]] = {}
         self.recorders = Recorders()
@@ -422,11 +421,7 @@ class Engine:
             )
             found = (scheduled, tape.entries)
             explain(self.device, scheduled.plan)
-            if len(self.plans) >= PLAN_CACHE_LIMIT:
-                # A quarter at once: to look for the one plan not used for longest takes nearly as long as to sort them.
-                for each in sorted(self.plans, key=lambda key: self.plans[key][0].used)[: PLAN_CACHE_LIMIT // 4]:
-                    del self.plans[each]
-            self.plans[structure] = found
+            self.plans.keep(structure, found)
         found[0].used = self.counts["flushes"]
         return found[0]
 

@@ -18,11 +18,38 @@ from ..ir.digests import digest, remember, version_of
 from ..ir.dtypes import BY_NAME, dtype
 from ..ir.expression import topological
 from ..scheduling import Limits, Scheduled, described, schedule
-from .tape import Entry
+from .tape import Entry, Structure
 
+#: plans that are kept however many kernels they are of, and of how many together more are
+PLANS_KEPT, KERNELS_KEPT = 512, 1 << 17
 #: how many kernels may be recorded between two that become one, where the device begins while the host records: the first would
 #: wait for the second
 REACH = 64
+
+
+class Plans(dict[Structure, tuple[Scheduled, list[Entry]]]):
+    """Plans by the structure of tapes, with the kernels that were recorded.
+
+    A loop over a growing sequence has some of its own for every length, which its next run finds again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: how many kernels were recorded for all of them
+        self.recorded = 0
+
+    def keep(self, structure: Structure, found: tuple[Scheduled, list[Entry]]) -> None:
+        """Keep a plan, in place of those not used for longest where there are too many."""
+        if len(self) >= PLANS_KEPT and self.recorded > KERNELS_KEPT:
+            # A quarter at once: to look for the one plan not used for longest takes nearly as long as to sort them.
+            for each in sorted(self, key=lambda key: self[key][0].used)[: len(self) // 4]:
+                self.recorded -= len(self.pop(each)[1])
+        self.recorded += len(found[1])
+        self[structure] = found
+
+    def clear(self) -> None:
+        super().clear()
+        self.recorded = 0
 
 
 def planned(
@@ -117,4 +144,4 @@ def _version(modules: tuple[ModuleType, ...]) -> str | None:
     return version_of((ir, scheduling, backend, *modules))
 
 
-__all__ = ["planned"]
+__all__ = ["Plans", "planned"]

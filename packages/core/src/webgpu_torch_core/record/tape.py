@@ -172,11 +172,11 @@ class Tape:
         wanted: list[int] = []
         donatable: list[int] = []
         for number, slot in enumerate(self.slots):
-            if slot.__class__ is Leaf:
-                if slot.is_alone():  # type: ignore[attr-defined]
-                    donatable.append(number)
-            elif slot() is not None:
-                wanted.append(number)
+            if slot() is not None:
+                if slot.__class__ is not Leaf:
+                    wanted.append(number)
+            elif slot.__class__ is Leaf and slot.is_alone():  # type: ignore[attr-defined]
+                donatable.append(number)
         return tuple.__new__(Structure, (tuple(self.recorded()), tuple(wanted), tuple(donatable)))
 
     def parameters(self, numbers: Sequence[int] | None = None) -> list[float | int]:

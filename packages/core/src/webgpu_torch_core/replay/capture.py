@@ -16,6 +16,8 @@ import functools
 import random
 import sys
 from collections.abc import Callable
+from itertools import count, repeat
+from operator import attrgetter, call, is_, is_not
 from typing import Any
 
 from ..bounded import Bounded
@@ -34,6 +36,8 @@ FRUITLESS_LIMIT = 32
 #: calls in a row that may change what the function can reach: the first ones make caches and optimisers' state
 CHANGES_LIMIT = 3
 _UNSEEN: Any = object()
+# A network has hundreds of tensors, which every call looks at: without a step of Python's for each.
+_gradient_of, _number_of = attrgetter("_grad"), attrgetter("_storage.number")
 
 
 class Conditions(Record):
@@ -54,25 +58,22 @@ class Call:
         described = self.arguments.of(args), self.arguments.of(kwargs)
         self.world = world(self.arguments.roots)
         token, references, unseen, known = self.world.look()
-        reached = [each() for each in references]
-        if any(each is None for each in reached):
+        reached = list(map(call, references))
+        if any(map(is_, reached, repeat(None))):
             # Something was taken out of where nothing is noticed.
             token, references, unseen, known = self.world.look(again=True)
-            reached = [each() for each in references]
+            reached = list(map(call, references))
         self.unseen = self.arguments.unseen or unseen
         self.reached = reached
         self.tensors: list[Any] = [*reached, *self.arguments.tensors]
-        self.gradients = [each._grad for each in self.tensors]
-        if all(each is None for each in self.gradients):
-            gradients: Any = None
-        else:
+        self.gradients: list[Any] = list(map(_gradient_of, self.tensors))
+        self.known, gradients = self.tensors, None
+        if any(map(is_not, self.gradients, repeat(None))):
             gradients = tuple([None if each is None else (each._layout, each.dtype) for each in self.gradients])
-        self.known = [*self.tensors, *[each for each in self.gradients if each is not None]]
+            self.known = [*self.tensors, *[each for each in self.gradients if each is not None]]
         # What the code reaches comes first: its places are known.
         places, first = dict(known), len(reached)
-        aliases = tuple(
-            [places.setdefault(each._storage.number, at) for at, each in enumerate(self.known[first:], first)]
-        )
+        aliases = tuple(map(places.setdefault, map(_number_of, self.known[first:]), count(first)))
         self.places = places
         self.ambient = ambient()
         self.described = described

@@ -132,6 +132,9 @@ class Description:
         return None
 
     def _of_object(self, value: Any, kind: Any) -> Any:
+        known = None if self.lately is None else self.lately.again(self, value)
+        if known is not None:
+            return known
         if isinstance(value, list | tuple):
             self._note(value)
             return (kind, *[self.of(each) for each in value])

@@ -85,13 +85,18 @@ class Lately:
         self._known: Bounded[int, Known] = Bounded(_OBJECTS)
         self._tokens: dict[Hashable, object] = {}
 
+    def again(self, description: Description, value: object) -> object | None:
+        """Return what stands for an object that has the contents that it had, which are added to a description; None for another."""
+        found = self._known.get(id(value))
+        if found is not None and found.reference() is value and found.add_to(description):
+            return found.token
+        return None
+
     def of(self, description: Description, value: object, describe: Callable[[], Hashable]) -> object:
-        """Return what stands for an object in a description: equal for equal ones. ``describe`` returns a key of all in it."""
+        """Return what stands for a new object, or one with other contents: equal for equal ones. ``describe`` returns a key of all in it."""
         found = self._known.get(id(value))
         if found is not None and found.reference() is not value:
             found = None
-        if found is not None and found.add_to(description):
-            return found.token
         restless = 0 if found is None else found.restless + 1
         made = self._begun(value, len(description.objects), restless)
         tensors, met = len(description.tensors), (len(description.roots), len(description.hooks))

@@ -41,9 +41,9 @@ _Look = tuple[int, Callable[[Value], bool]]
 #: what a key says of a tensor that a gradient flows to, and of one where it ends
 _TRACKED, _LEAF = object(), object()
 _SEEN: Any = object()
-_SIMPLE = frozenset((bool, int, float, str, type(None), dtype))
+_SIMPLE = frozenset((bool, int, float, str, type(None), dtype, device))
 #: those whose values are the same where they and their classes are equal
-_EXACT = _SIMPLE - {float}
+EXACT = _SIMPLE - {float}
 
 
 class _Recipe(NamedTuple):
@@ -78,7 +78,7 @@ def remembered(function: Function) -> Function:
         values: list[Any] = []
         tensors: list[Tensor] | None = [] if here["enabled"] else None
         given = (*args, *kwargs, *kwargs.values()) if kwargs else args
-        if here["casting"] or not _describe(given, key, values, tensors):
+        if here["casting"] or not describe(given, key, values, tensors):
             return call.__wrapped__(*args, **kwargs)
         if len(values) > 1 and len(places := dict.fromkeys(values)) < len(values):
             # Arguments that share their memory do so in every call of this kind.
@@ -114,7 +114,7 @@ def remembered(function: Function) -> Function:
     return call  # pyright: ignore[reportReturnType]
 
 
-def _describe(given: Iterable[Any], key: list[Any], values: list[Any], tensors: list[Tensor] | None) -> bool:
+def describe(given: Iterable[Any], key: list[Any], values: list[Any], tensors: list[Tensor] | None) -> bool:
     """Add what arguments are to a call's key and their values to its values; False where one must not be remembered.
 
     ``tensors``: where to add them, too, and to the key whether gradients flow to them; None where no gradients are recorded.
@@ -138,12 +138,12 @@ def _describe(given: Iterable[Any], key: list[Any], values: list[Any], tensors: 
             # The two zeros are equal, but not the same.
             key += (kind, each if each or kind is not float else str(each))
         elif isinstance(each, list | tuple):
-            if _EXACT.issuperset(map(type, each)):
+            if EXACT.issuperset(map(type, each)):
                 # Sizes and the like: True, 1 and 1.0 are equal, and not the same.
                 key += (kind, tuple(map(type, each)), tuple(each))
                 continue
             key += (kind, len(each))
-            if not _describe(each, key, values, tensors):
+            if not describe(each, key, values, tensors):
                 return False
         else:
             return False
@@ -169,7 +169,7 @@ def _watched(
         result = function(*args, **kwargs)
     results: tuple[Any, ...] = result if isinstance(result, tuple) else (result,)
     after: list[Any] = []
-    _describe((*args, *kwargs.values()), [], after, None)
+    describe((*args, *kwargs.values()), [], after, None)
     kept = list(map(id, after)) == list(map(id, values))
     looked = [(values.index(value) if value in values else -1, again) for value, again in made]
     # What looked at numbers that are no argument's depends on more than its arguments.

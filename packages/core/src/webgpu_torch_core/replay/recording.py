@@ -16,7 +16,8 @@ from ..tensors.tensor import Storage, Tensor
 from .numbers import Events, Holders, HostNumber, Offset, Seed
 from .results import Given, Result, map_nested, template
 
-_value_of_tensor, _value_of, _buffer_of = attrgetter("_storage.value"), attrgetter("value"), attrgetter("buffer")
+_value_of_tensor, _value_of = attrgetter("_storage.value"), attrgetter("value")
+_buffer_of_tensor, _buffer_of_storage = attrgetter("_storage.value.buffer"), attrgetter("value.buffer")
 
 
 class Part(NamedTuple):
@@ -150,11 +151,11 @@ class Sources:
         storages = [each() for each in self.hidden]
         if None in storages:
             return None
-        values = [*map(_value_of_tensor, self._of_known(known)), *map(_value_of, storages)]
+        used = self._of_known(known)
         # Without a call for each of a network's parameters, nearly all of which hold their buffers.
-        buffers = list(map(_buffer_of, values))
+        buffers = [*map(_buffer_of_tensor, used), *map(_buffer_of_storage, storages)]
         if any(map(is_, buffers, repeat(None))):
-            buffers = [each.realize() for each in values]
+            buffers = [each.realize() for each in (*map(_value_of_tensor, used), *map(_value_of, storages))]
         return buffers + self._constants
 
 
@@ -246,7 +247,9 @@ class Replay:
         for (engine, scheduled, sources, parameters), picks in zip(self.runs, self.sources.picks, strict=True):
             if scheduled is None:
                 target, (number, position) = sources
-                self._write(engine, target, tables[number][position], parameters, known)
+                storage = known[target[1]]._storage if target[0] == "known" else target[1]()
+                if storage is not None:
+                    self._write(engine, storage, tables[number][position], parameters)
                 tables.append([])
                 # Memory that nobody outside sees any more was exchanged.
                 again = self.sources.row(known) or row
@@ -269,7 +272,16 @@ class Replay:
             for key, (generator, _, count) in self.draws.items():
                 generator._offset = starts[key] + count
             for target, number, position, kind in self.writes:
-                self._write(self.runs[number].engine, target, tables[number][position], kind, known)
+                storage = known[target[1]]._storage if target[0] == "known" else target[1]()
+                buffer = tables[number][position]
+                if storage is None:
+                    continue
+                before = storage.value
+                if before.buffer is buffer and not before.outside and not before.saved:
+                    # The plan wrote in place, where nobody else had the value or its buffer.
+                    storage.version += 1
+                else:
+                    self._write(self.runs[number].engine, storage, buffer, kind)
             for number, gradient in self.gradients:
                 tensors[number]._grad = None if gradient is None else gradient.make(self, known, tables, storages)
 
@@ -281,10 +293,7 @@ class Replay:
         return map_nested(self.result, made)
 
     @staticmethod
-    def _write(engine: Any, target: Any, buffer: Any, kind: Any, known: list[Tensor]) -> None:
-        storage = known[target[1]]._storage if target[0] == "known" else target[1]()
-        if storage is None:
-            return
+    def _write(engine: Any, storage: Storage, buffer: Any, kind: Any) -> None:
         of, numel = kind
         value = Value(engine, of, numel, buffer)
         if storage.value.outside and storage.value.shared:

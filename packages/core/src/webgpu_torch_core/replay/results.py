@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import types
+from collections import OrderedDict
 from collections.abc import Callable, Container
 from copy import copy
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ..record.tape import Value
 from ..tensors.tensor import Storage, Tensor
@@ -92,7 +94,7 @@ def map_nested(value: Any, change: Callable[[Any], Any], whole: Container[int] =
         return {key: map_nested(each, change, whole) for key, each in value.items()}
     if isinstance(value, dict):
         # A copy of a class of its own, such as a model's output, whose attributes may follow its items.
-        copied = copy(value)
+        copied = _copied(value)
         for key, each in value.items():
             copied[key] = map_nested(each, change, whole)
         return copied
@@ -102,6 +104,35 @@ def map_nested(value: Any, change: Callable[[Any], Any], whole: Container[int] =
             object.__setattr__(copied, name, map_nested(getattr(value, name), change, whole))
         return copied
     return change(value)
+
+
+#: of classes of dictionaries: whether a copy has nothing but the items and attributes, the same objects
+_bare: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
+
+
+def _copied(value: dict[str, object]) -> dict[str, object]:
+    """Return a copy of a dictionary of a class of its own, which need not call what the class makes copies by where that adds nothing."""
+    kind = value.__class__
+    bare = _bare.get(kind)
+    if bare is None:
+        # Slots hold what is neither an item nor an attribute.
+        plain = not any(each.__dict__.get("__slots__") for each in kind.__mro__) and hasattr(value, "__dict__")
+        made = copy(value)
+        bare = _bare[kind] = plain and made.__class__ is kind and _same(made, value) and _same(vars(made), vars(value))
+        return made
+    if not bare:
+        return copy(value)
+    base: Any = OrderedDict if isinstance(value, OrderedDict) else dict
+    made = base.__new__(kind)
+    for key, each in value.items():
+        base.__setitem__(made, key, each)
+    vars(made).update(vars(value))
+    return made
+
+
+def _same(one: dict[str, object], other: dict[str, object]) -> bool:
+    """Return whether two dictionaries have the same objects by the same names in the same order."""
+    return [*map(id, one), *map(id, one.values())] == [*map(id, other), *map(id, other.values())]
 
 
 def _attributes(value: Any) -> list[str]:

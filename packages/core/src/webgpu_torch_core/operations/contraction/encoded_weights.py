@@ -13,7 +13,7 @@ from ...ir.layouts import contiguous_strides
 from ...tensors.tensor import Tensor
 from ..common import kernel_cache, record
 from ..creation.factories import tensor, zeros_like
-from ..elementwise.overloads import where
+from ..elementwise.choosing import where
 from ..movement.joining import cat, stack
 from ..sorting.searching import bucketize
 from .matrix_products import matmul

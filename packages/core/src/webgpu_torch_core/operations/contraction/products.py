@@ -27,7 +27,8 @@ from ..common import (
 )
 from ..creation.ranges import arange
 from ..elementwise.arithmetic import sqrt
-from ..elementwise.overloads import clamp, where
+from ..elementwise.choosing import where
+from ..elementwise.overloads import clamp
 from ..movement.joining import cat, place_inside, stack
 from ..outputs import into, into_rows
 from ..reduction.moments import vector_norm

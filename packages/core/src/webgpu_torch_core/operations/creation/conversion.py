@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
@@ -66,17 +67,17 @@ def cast_kernel(source: Layout, numel: int, kind: dtype, result: dtype, target: 
 
 def copied(input: Tensor, kind: dtype, target: Layout) -> Tensor:
     """Return a copy in an element type and a dense layout, without gradient."""
-    if kind in FLOAT8 or input.dtype in FLOAT8:
-        check_supported(input._engine, kind)
+    own, value = input.dtype, input._storage.value
+    if kind in FLOAT8 or own in FLOAT8:
+        check_supported(value.engine, kind)
         return copy_float8(input.detach(), kind, target, copied)
-    if input.dtype.is_complex or kind.is_complex:
+    if own.is_complex or kind.is_complex:
         return _copy_complex(input.detach(), kind, target)
-    value = input._storage.value
-    if is_taken(input):
-        kernel: Pointwise = taking(input.dtype, value.numel, kind)
-        return record_on(input._engine, input.device, kernel, (value,), (input._layout.offset,), (target,))
-    kernel = cast_kernel(input._layout, value.numel, input.dtype, kind, target)
-    return record_on(input._engine, input.device, kernel, (value,), (), (target,))
+    if input._layout.offset and is_taken(input):
+        kernel: Pointwise = taking(own, value.numel, kind)
+        return record_on(value.engine, input.device, kernel, (value,), (input._layout.offset,), (target,))
+    kernel = cast_kernel(input._layout, value.numel, own, kind, target)
+    return record_on(value.engine, input.device, kernel, (value,), (), (target,))
 
 
 def _copy_complex(input: Tensor, kind: dtype, target: Layout) -> Tensor:
@@ -146,6 +147,20 @@ def parse_to(
     return kind, place, (*rest, *flags[len(rest) :])
 
 
+#: classes of what ``to`` is given that say all by their values
+_WANTED = frozenset((bool, int, str, type(None), dtype, device))
+
+
+@lru_cache(maxsize=1024)
+def _wanted(
+    args: tuple[object, ...], kind: object, place: object, flags: tuple[bool, ...], classes: tuple[builtins.type, ...]
+) -> tuple[dtype | None, device | None, bool]:
+    """Return the type, the device and whether a copy is asked for; ``classes`` tell apart arguments that are equal, as 1 and True."""
+    del classes
+    wanted, where, (_, copy) = parse_to(args, kind, place, flags)
+    return as_dtype(wanted), None if where is None else canonical_device(where), copy
+
+
 @operation("composite", namespace="method")
 def to(
     self: Tensor,
@@ -157,16 +172,18 @@ def to(
     memory_format: memory_format | None = None,
 ) -> Tensor:
     """The tensor in another type, on another device or in another memory format; itself where nothing changes."""
-    wanted, where, (_, copy) = parse_to(args, dtype, device, (non_blocking, copy))
-    kind, place = as_dtype(wanted) or self.dtype, self.device if where is None else canonical_device(where)
-    if kind is self.dtype and place == self.device and not copy:
+    given = (*args, dtype, device, non_blocking, copy)
+    known = _WANTED.issuperset(classes := tuple(map(builtins.type, given)))
+    kind, place, copy = (_wanted if known else _wanted.__wrapped__)(args, dtype, device, (non_blocking, copy), classes)
+    kind = kind or self.dtype
+    if kind is self.dtype and (place is None or place is self.device or place == self.device) and not copy:
         # A tensor that is not channels-last counts as contiguous here, whatever its strides.
         if memory_format not in CHANNELS_LAST_RANKS or suggested_format(self._layout) is memory_format:
             return self
         return clone(self, memory_format=memory_format)
     _warn_discarded(self.dtype, kind)
     result = self
-    if place != self.device:
+    if place is not None and place != self.device:
         # Convert on the side that moves fewer bytes.
         if kind.itemsize < self.dtype.itemsize and self.device.type != "meta":
             result = to(self, dtype=kind)

@@ -24,6 +24,7 @@ from ...ir.kernels import Output, Pointwise, Store
 from ...ir.layouts import contiguous_layout, number_of_elements
 from ...notices import refuse_place_of_copy, warn_of_arrays, warn_of_copy
 from ...record.devices import MetaEngine, canonical_device, device, engine_for, get_default_device
+from ...replay.creations import remembered_creation, remembered_likeness
 from ...tensors.memory_formats import dense_layout, memory_format
 from ...tensors.storage import check_countable
 from ...tensors.tensor import MetaValue, Size, Tensor, check_supported
@@ -249,6 +250,7 @@ def _single_number(function: str, value: Tensor) -> Any:
 
 
 @operation("creation", method=False)
+@remembered_creation
 def full(
     size: Any,
     fill_value: Any,
@@ -296,7 +298,7 @@ def _constant(name: str, value: int, doc: str) -> Any:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return operation("creation", method=False)(function)
+    return operation("creation", method=False)(remembered_creation(function))
 
 
 zeros = _constant("zeros", 0, "A tensor of zeros.")
@@ -344,7 +346,7 @@ def _like(name: str, doc: str, make: Any) -> Any:
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    return operation("creation", method=False)(function)
+    return operation("creation", method=False)(remembered_likeness(function))
 
 
 zeros_like = _like("zeros_like", "Zeros of the input's shape and type.", lambda s, k, p: filled(s, 0, k, p))
@@ -353,6 +355,7 @@ empty_like = _like("empty_like", "Undefined contents of the input's shape and ty
 
 
 @operation("creation", method=False)
+@remembered_likeness
 def full_like(
     input: Tensor,
     fill_value: Any,
@@ -394,7 +397,7 @@ def _new(name: str, value: int | None) -> None:
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"As ``torch.{name[4:]}`` with this tensor's type and device."
-    operation("creation", namespace="method")(method)
+    operation("creation", namespace="method")(remembered_likeness(method))
 
 
 _new("new_zeros", 0)
@@ -403,6 +406,7 @@ _new("new_empty", None)
 
 
 @operation("creation", namespace="method")
+@remembered_likeness
 def new_full(
     self: Tensor,
     size: Any,

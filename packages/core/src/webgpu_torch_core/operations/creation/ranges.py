@@ -16,6 +16,7 @@ from ...ir.layouts import contiguous_layout
 from ...ir.scalar import fused_multiply_add
 from ...ir.scalar_math import convert, halves
 from ...record.devices import device, engine_for, has_float64
+from ...replay.creations import remembered_creation
 from ...tensors.tensor import Tensor
 from ..common import as_leaf, kernel_cache, record_on, require_layout
 from ..elementwise.call import default_float
@@ -63,6 +64,7 @@ def wrapped(value: int, kind: dtype) -> int:
 
 
 @operation("creation", method=False)
+@remembered_creation
 def linspace(
     start: Tensor | Number,
     end: Tensor | Number,
@@ -177,6 +179,7 @@ def _is_exact(count: int, start: float, step: float, kind: dtype) -> bool:
 
 
 @operation("creation", method=False)
+@remembered_creation
 def arange(
     start: Tensor | Number | None = None,
     end: Tensor | Number | None = None,
@@ -236,6 +239,7 @@ def eye_kernel(rows: int, columns: int, kind: dtype) -> Pointwise:
 
 
 @operation("creation", method=False)
+@remembered_creation
 def eye(
     n: int,
     m: int | None = None,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from ...dispatch.direct import DIRECT, OPERATORS
+from ...dispatch.direct import DIRECT, NUMBERS, OPERATORS, Direct
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..creation.factories import as_tensor
@@ -23,8 +24,7 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
 
     forward.__name__ = f"__{name}__"
     setattr(Tensor, f"__{name}__", forward)
-    if function in DIRECT:
-        OPERATORS[forward] = DIRECT[function]
+    _record_directly(forward, function)
     if reflected is not None:
 
         def backward(self: Tensor, other: Any) -> Any:
@@ -43,8 +43,7 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
                 return reflected(self, other) if name == "truediv" and is_array(other) else NotImplemented
             return reflected(self, other)
 
-        if reflected in DIRECT:
-            OPERATORS[backward] = DIRECT[reflected]
+        _record_directly(backward, reflected)
         setattr(Tensor, f"__r{name}__", backward)
     if in_place is not None:
         method = getattr(Tensor, in_place)
@@ -53,6 +52,23 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
             return NotImplemented if is_array(other) else method(self, other)
 
         setattr(Tensor, f"__i{name}__", change)
+
+
+def _record_directly(operator: Callable[..., object], function: Callable[..., object]) -> None:
+    """Let calls of an operator over plain tensors and numbers record what a function of two operands does, without a call of either."""
+    found = DIRECT.get(function)
+    of_two = getattr(getattr(found and found.record, "__self__", None), "of_two", None)
+    if found is None or of_two is None:
+        return
+    OPERATORS[operator] = found
+
+    def record(args: tuple[Tensor, object]) -> object:
+        kind = args[1].__class__
+        if kind is Tensor:
+            return of_two(*args)
+        return found.record(args) if kind in NUMBERS else operator(*args)
+
+    DIRECT[operator] = Direct(record, 2)
 
 
 _operator("add", e.add, e.add, "add_")

@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...dispatch.type_rules import involves_complex
-from ...ir.dtypes import bool_, complex128, float16, float32, float64, uint8
-from ...ir.host_bytes import check_number, real_number, stored
-from ...ir.layouts import broadcast_shapes
-from ...notices import warn_once
+from ...ir.dtypes import bool_, complex128, float16, float32, float64
+from ...ir.host_bytes import check_number, real_number
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
@@ -30,6 +28,7 @@ from ..creation.factories import filled, number_of
 from ..in_place.writing import make_in_place, refuse_gradient, warn_of_repeats, without_repeats
 from ..outputs import finish_out
 from .call import result_type
+from .choosing import where
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -285,57 +284,6 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
     if eps is None or eps < 0.0:
         return finish_out(e.logit_(input), out, (input,))
     return finish_out(e.limited_logit_(input, low=eps, high=1.0 - eps), out, (input,))
-
-
-@operation("elementwise", method=False)
-def where(
-    condition: Tensor,
-    input: Tensor | Number | None = None,
-    other: Tensor | Number | None = None,
-    *,
-    out: Tensor | None = None,
-) -> Tensor:
-    """``input`` where the condition holds, else ``other``; without them, positions as ``nonzero(as_tuple=True)``."""
-    if input is None:
-        return condition.nonzero(as_tuple=True)
-    if condition.dtype is uint8:
-        warn_once(
-            "where received a uint8 condition tensor. This behavior is deprecated and will be removed in a future version of PyTorch. "
-            "Use a boolean condition instead."
-        )
-        condition = condition != 0
-    if condition.dtype.category:
-        raise RuntimeError(
-            f"where expected condition to be a boolean tensor, but got a tensor with dtype {type_title(condition)}"
-        )
-    return finish_out(_where(condition, input, other), out, (condition, input, other), exact=True)
-
-
-def _where(condition: Tensor, input: Any, other: Any) -> Tensor:
-    kind = result_type(input, other)
-
-    def filled(number: float) -> Tensor:
-        if kind.category == 2 and kind.itemsize == 2:
-            # Infinite if it is too large, where other types refuse it.
-            return condition.new_full((), stored(number, float32), dtype=float32)
-        return condition.new_full((), number, dtype=kind)
-
-    input = input if isinstance(input, Tensor) else filled(input)
-    other = other if isinstance(other, Tensor) else filled(other)
-    input = input if input.dtype is kind else input.to(kind)
-    other = other if other.dtype is kind else other.to(kind)
-    if not condition._layout.shape == input._layout.shape == other._layout.shape:
-        # In the order in which PyTorch compares them.
-        broadcast_shapes(condition._layout.shape, input._layout.shape, other._layout.shape)
-    return e.select_(input, other, condition)
-
-
-def _method_where(self: Tensor, condition: Tensor, other: Any) -> Tensor:
-    """The tensor's elements where ``condition`` holds, else ``other``; shapes broadcast."""
-    return where(condition, self, other)
-
-
-Tensor.where = _method_where  # type: ignore[attr-defined]
 
 
 @operation("elementwise", title="MaskedFillBackward0")

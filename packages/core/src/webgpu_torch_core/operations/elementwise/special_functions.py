@@ -16,7 +16,7 @@ from ..neural import layers
 from ..outputs import finish_out, into
 from ..reduction.reductions import sum_to_size
 from .call import default_float, result_type
-from .overloads import where
+from .choosing import where
 from .polynomials import LARGEST_DEGREE
 
 if TYPE_CHECKING:

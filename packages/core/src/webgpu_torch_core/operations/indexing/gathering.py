@@ -25,7 +25,7 @@ from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..common import attach, attach_zeros, check_apart, kernel_cache, needs_gradient, no_view, record
 from ..creation.factories import number_of
-from ..elementwise.overloads import where
+from ..elementwise.choosing import where
 from ..movement.joining import element_index, place_inside
 from ..outputs import into
 from .index_checks import (

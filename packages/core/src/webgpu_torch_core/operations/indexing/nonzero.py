@@ -15,7 +15,7 @@ from ...tensors.tensor import Tensor
 from ..common import attach_zeros, check_apart, kernel_cache, needs_gradient, no_view, record, row_major, type_title
 from ..creation.ranges import arange
 from ..creation.strided import constant_pad_nd
-from ..elementwise.overloads import where
+from ..elementwise.choosing import where
 from ..host_algorithms import has_algorithm, host_call
 from ..in_place.writing import check_distinct, without_repeats
 from ..movement.joining import cat

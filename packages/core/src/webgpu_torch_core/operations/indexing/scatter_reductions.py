@@ -8,7 +8,7 @@ from ...dispatch.registry import operation
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..common import attach, is_half, needs_gradient, refuse_types, wide
-from ..elementwise.overloads import where
+from ..elementwise.choosing import where
 from ..outputs import into
 from .gathering import REDUCE, attach_scatter, gather, scatter, scatter_add, scatter_along
 

@@ -249,9 +249,14 @@ def _getitem(self: Tensor, subscript: Any) -> Tensor:
     shape = self._layout.shape
     if subscript.__class__ is int and self.__class__ in PLAIN and shape and -shape[0] <= subscript < shape[0]:
         return select_dimension(self, 0, subscript)
-    if lists_positions(subscript) or (subscript.__class__ is tuple and any(map(lists_positions, subscript))):
+    return view_by_subscript(self, subscript, _getitem_by_tensors)
+
+
+def _getitem_by_tensors(self: Tensor, subscript: object) -> Tensor:
+    several = isinstance(subscript, tuple) and subscript.__class__ is tuple and any(map(lists_positions, subscript))
+    if several or lists_positions(subscript):
         return _getitem_by_positions(self, subscript)
-    return view_by_subscript(self, subscript, _getitem_by_any)
+    return _getitem_by_any(self, subscript)
 
 
 def _getitem_by_any(self: Tensor, subscript: object) -> Tensor:

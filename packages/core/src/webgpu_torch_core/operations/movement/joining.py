@@ -40,7 +40,7 @@ from ..common import (
     type_title,
 )
 from ..creation.ranges import arange
-from ..elementwise.overloads import where
+from ..elementwise.choosing import where
 from ..outputs import into
 from .views import copy_as, slice_view
 

@@ -30,6 +30,7 @@ _MODES = ("reflect", "replicate", "circular")
 
 
 @operation("composite", namespace="functional", method=False)
+@remembered
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """Elements added around (or removed from) the last dimensions: pairs (before, after), last dimension first.
 

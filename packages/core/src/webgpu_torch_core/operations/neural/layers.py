@@ -28,7 +28,7 @@ from ..common import (
     type_title,
 )
 from ..creation.ranges import arange
-from ..elementwise.overloads import where
+from ..elementwise.choosing import where
 from ..in_place.writing import replaced, snapshot
 from ..indexing.gathering import index_add, take_positions
 from ..indexing.index_checks import check_selected

@@ -13,7 +13,8 @@ from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, needs_gradient, refuse_types, require_same_types, type_title
 from ..creation.ranges import arange
-from ..elementwise.overloads import clamp, masked_fill, where
+from ..elementwise.choosing import where
+from ..elementwise.overloads import clamp, masked_fill
 from ..indexing.gathering import gather_known, take_positions
 from ..indexing.index_checks import positions_inside
 from ..reduction.reductions import mean, sum

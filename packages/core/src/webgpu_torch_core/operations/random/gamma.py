@@ -9,7 +9,7 @@ from ...record.grad_mode import no_grad
 from ...tensors.tensor import Tensor
 from ..creation.factories import ones_like, zeros_like
 from ..creation.reading import read_bytes
-from ..elementwise.overloads import where
+from ..elementwise.choosing import where
 from .draws import draw, host_draw, source_generator
 from .generator import Generator
 

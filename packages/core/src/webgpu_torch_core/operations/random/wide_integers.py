@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...tensors.tensor import Tensor
-from ..elementwise.overloads import where
+from ..elementwise.choosing import where
 
 
 def wide_integers(low: int, high: int, bits: Callable[[int, int], Tensor]) -> Tensor:

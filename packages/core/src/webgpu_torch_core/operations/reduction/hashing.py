@@ -8,7 +8,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import float32, float64, int32, int64, uint16, uint32, uint64
 from ...tensors.tensor import Tensor
 from ..common import as_dimensions, dtype_title
-from ..elementwise.overloads import where
+from ..elementwise.choosing import where
 from ..outputs import into
 from .reductions import reduce, require_elements
 

@@ -10,7 +10,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, dtype, int64
 from ...tensors.tensor import Tensor
 from ..common import as_dimensions, is_half, wide
-from ..elementwise.overloads import where
+from ..elementwise.choosing import where
 from ..neural.layers import log_softmax as plain_log_softmax
 from ..neural.layers import softmax as plain_softmax
 from ..sorting.order import cumprod as plain_cumprod

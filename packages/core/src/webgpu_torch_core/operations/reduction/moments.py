@@ -17,7 +17,7 @@ from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import as_dimensions, attach, dtype_title, needs_gradient, type_title
 from ..elementwise import sqrt
-from ..elementwise.overloads import where
+from ..elementwise.choosing import where
 from ..outputs import into as _into
 from .reductions import amax, amin, count_of, mean, restore, sum
 

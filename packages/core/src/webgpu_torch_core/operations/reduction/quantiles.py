@@ -10,7 +10,8 @@ from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
 from ..common import no_view
 from ..creation.factories import tensor
-from ..elementwise.overloads import clamp, where
+from ..elementwise.choosing import where
+from ..elementwise.overloads import clamp
 from ..indexing.gathering import gather_known
 from ..outputs import into
 from ..sorting.order import sort

@@ -31,7 +31,7 @@ from ..common import (
 )
 from ..creation.factories import filled
 from ..elementwise.call import default_float
-from ..elementwise.overloads import where
+from ..elementwise.choosing import where
 from ..indexing.gathering import gather_known
 from ..movement.joining import cat
 from ..outputs import computed_in

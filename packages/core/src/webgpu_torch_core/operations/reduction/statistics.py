@@ -28,7 +28,8 @@ from ..complex.interleaving import join
 from ..complex.views import conj, part
 from ..creation.ranges import arange, linspace
 from ..elementwise.call import default_float
-from ..elementwise.overloads import clamp, where
+from ..elementwise.choosing import where
+from ..elementwise.overloads import clamp
 from ..host_algorithms import has_algorithm, host_call
 from ..indexing.gathering import gather_known
 from ..movement.joining import cat

@@ -155,6 +155,8 @@ def isin(
             raise RuntimeError(f"Unsupported input type encountered for isin(): {type_title(each)}")
     if other.numel() == 0:
         found = one.new_zeros(one.shape, dtype=int64).bool()
+    elif other.numel() == 1 and one.ndim and one._layout.is_contiguous:
+        found = one == (other if other.ndim == 1 else other.reshape(1))
     elif other.numel() <= 64:
         found = (one.unsqueeze(-1) == other.reshape(-1)).any(-1)
     else:

@@ -14,7 +14,8 @@ from ...ir.layouts import Layout
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, record
 from ..creation.ranges import arange
-from ..elementwise.overloads import clamp, where
+from ..elementwise.choosing import where
+from ..elementwise.overloads import clamp
 from ..indexing.gathering import gather, index_add
 from ..movement.joining import element_index
 from .sliding_windows import summing_kernel
