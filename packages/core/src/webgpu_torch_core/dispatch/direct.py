@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 from ..tensors.tensor import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., object])
-#: classes of tensors that are nothing but tensors
+#: classes of tensors that are nothing but tensors, and of numbers
 PLAIN: set[type] = {Tensor}
+NUMBERS: frozenset[type] = frozenset((int, float, bool))
 
 
 class Direct(NamedTuple):
