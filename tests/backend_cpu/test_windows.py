@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 
+import numpy as np
 import pytest
 import torch
 import webgpu_torch_core as core
@@ -67,6 +68,7 @@ def test_values_and_gradients(case):
 def test_pieces_of_any_size_add_up(monkeypatch, limit):
     monkeypatch.setattr(contracting, "PATCH_BYTES", limit)
     monkeypatch.setattr(channels, "SHIFTED_BYTES", limit)
+    monkeypatch.setattr(channels, "LINE_BYTES", limit)
     torch.manual_seed(1)
     for groups in (1, 2, 4):
         data = [torch.randn(2, 4, 7, 9), torch.randn(8 if groups < 4 else 4, 4 // groups, 3, 2)]
@@ -91,6 +93,23 @@ def test_depthwise_gradients_take_little_memory():
         tracemalloc.stop()
     # The input has 400 kB; its patches would have nine times that, products across channels 500 times.
     assert peak < 8 * 4 * x.numel()
+
+
+@pytest.mark.parametrize("taps", [(3, 3), (1, 5), (5, 1), (2, 4)])
+@pytest.mark.parametrize("limit", [1, 1 << 12, 1 << 20])
+def test_runs_of_places(monkeypatch, taps, limit):
+    """Sums of lines of taps over a run of places, of which some channels or a part of one are worked on at a time."""
+    monkeypatch.setattr(channels, "LINE_BYTES", limit)
+    generator = np.random.default_rng(0)
+    source, left = generator.standard_normal((5, 3, 9, 11)), generator.standard_normal((5, *taps))
+    for kind in (np.float32, np.float64):
+        patches = np.lib.stride_tricks.sliding_window_view(source.astype(kind), taps, (2, 3))
+        expected = np.einsum("cnyxij,cij->cnyx", patches, left)
+        for window, factors in ((patches, left), (np.flip(patches, (4, 5)), np.flip(left, (1, 2)))):
+            span = channels._run(window, 1, 3)
+            assert span == 2 * 99 + (expected.shape[2] - 1) * 11 + expected.shape[3]
+            found = channels._by_lines(factors.astype(kind), window, 1, 3, span, None)
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(("length", "stride", "dilation"), [(28, 1, 1), (28, 2, 1), (33, 1, 2), (14, 1, 1)])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 from webgpu_torch_core.ir.expression import Expression
-from webgpu_torch_core.ir.kernels import Kernel, Pointwise
+from webgpu_torch_core.ir.kernels import Kernel, Operand, Output, Pointwise
 from webgpu_torch_core.scheduling.domain import collapse
 
 from .choices import MANY
@@ -22,17 +22,22 @@ class Whole(NamedTuple):
 
     Fields:
         function: given all elements of its operands and, if there are any, the kernel's parameters, it returns those of the output.
-        types: those of its operands, one or two.
+        operands, output: how many bytes and which type its operands have, one or two, and what it returns.
         steps: how many functions of NumPy it calls.
     """
 
     function: Callable[..., np.ndarray]
-    types: tuple[np.dtype, ...]
+    operands: tuple[tuple[int, np.dtype], ...]
+    output: tuple[int, np.dtype]
     steps: int
 
 
 class _Another(Exception):
     """A kernel is of another kind."""
+
+
+def _kind_of(part: Operand | Output) -> tuple[int, np.dtype]:
+    return part.numel * part.dtype.itemsize, np.dtype(TYPES[part.dtype.name])
 
 
 def whole(kernel: Kernel) -> Whole | None:
@@ -49,8 +54,8 @@ def whole(kernel: Kernel) -> Whole | None:
         or len(kernel.operands) not in (1, 2)
     ):
         return None
-    types = {f"v{number}": np.dtype(TYPES[each.dtype.name]) for number, each in enumerate(kernel.operands)}
-    used: set[str] = set()
+    *operands, result = map(_kind_of, (*kernel.operands, output))
+    names, used = [f"v{number}" for number in range(len(operands))], set[str]()
 
     def leaf(node: Expression, _: str | None) -> str:
         if node.step != "load" or node.payload[1] or node.dtype is not kernel.operands[node.payload[0]].dtype:
@@ -66,20 +71,23 @@ def whole(kernel: Kernel) -> Whole | None:
 
     printer = Printer(leaf, itertools.count(), False, shape)
     try:
-        result = printer.value(store.value)
+        found = printer.value(store.value)
     except _Another:
         return None
     # What an operand holds, or a number, is no new array; and one of the operands is as long as the result.
-    if not printer.lines or used != types.keys() or used.isdisjoint(printer.names.values()):
+    if not printer.lines or len(used) < len(names) or used.isdisjoint(printer.names.values()):
         return None
     root = printer.printable(store.value)
-    step, names = FUNCTIONS.get(root.step), [printer.names[each] for each in root.arguments]
-    if step and names == ["v0", "v1"]:
-        function = getattr(np, step)
+    step = FUNCTIONS.get(root.step)
+    if step and [printer.names[each] for each in root.arguments] == ["v0", "v1"]:
+        function, numbers = getattr(np, step), ()
     else:
-        first = f"def kernel({', '.join(types)}, parameters):"
-        text = [first, *parameter_lines(kernel), *printer.lines, f"return {result}"]
+        first = f"def kernel({', '.join(names)}, parameters):"
+        text = [first, *parameter_lines(kernel), *printer.lines, f"return {found}"]
         scope = {**SCOPE, **printer.constants}
         exec("\n    ".join(text), scope)
-        function = scope["kernel"]
-    return Whole(function, tuple(types.values()), len(printer.lines))
+        function, numbers = scope["kernel"], ([1] * len(kernel.parameters),)
+    # What it returns becomes the output's memory as it is.
+    with np.errstate(all="ignore"):
+        made = function(*(np.ones(nbytes // kind.itemsize, kind) for nbytes, kind in operands), *numbers)
+    return Whole(function, tuple(operands), result, len(printer.lines)) if (made.nbytes, made.dtype) == result else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import itertools
 import sys
 import threading
 import time
@@ -32,30 +33,68 @@ from .printer import TYPES
 Entry = tuple[Any, Any, Any, Any]
 Result = TypeVar("Result")
 _array_of = attrgetter("array")
-_empty, _BYTE, _SMALLEST = np.empty, np.dtype(np.uint8), Pool.SMALLEST
+_empty, _SMALLEST = np.empty, Pool.SMALLEST
 
 
 class Buffer:
-    """A run of bytes; counted by the device while it lives."""
+    """A run of bytes.
 
-    __slots__ = ("array", "device", "nbytes")
+    Attributes:
+        array: the bytes, as elements of any type.
+        counted: what the device counts it by while it lives: for small ones who refers to it is counted, which takes no time.
+    """
 
-    def __init__(self, device: CpuDevice, array: Any, nbytes: int) -> None:
-        self.array = array
-        self.device = device
-        self.nbytes = nbytes
-        device.allocated += nbytes
-        device.buffers += 1
+    __slots__ = ("array", "counted")
 
-    def __del__(self, references: Any = sys.getrefcount, smallest: int = Pool.SMALLEST, owner: Any = Memory) -> None:
+
+class PooledBuffer(Buffer):
+    """A run of bytes that goes back to the device's pool."""
+
+    __slots__ = ()
+
+    def __del__(self, references: Any = sys.getrefcount, owner: Any = Memory) -> None:
         # (These are bound here because at the interpreter's end this module's names are gone before the last tensors.)
-        device, nbytes = self.device, self.nbytes
-        device.allocated -= nbytes
+        device = self.counted
+        device.allocated -= self.array.nbytes
         device.buffers -= 1
         # Two references are this buffer's, or the array's to its memory, and the call's: no NumPy view of the user's shares it.
-        if nbytes >= smallest and type(self.array.base) is owner:
-            if references(self.array) == 2 and references(self.array.base) == 2:
-                device.pool.give(self.array)
+        if type(self.array.base) is owner and references(self.array) == 2 and references(self.array.base) == 2:
+            device.pool.give(self.array)
+
+
+class Small:
+    """What some small buffers are.
+
+    Attributes:
+        nbytes, kind: how many bytes each has, and the type of its array's elements.
+        mark: what all of them refer to, and nothing else.
+    """
+
+    __slots__ = ("kind", "mark", "nbytes")
+
+    def __init__(self, nbytes: int, kind: np.dtype) -> None:
+        self.nbytes = nbytes
+        self.kind = kind
+        self.mark = object()
+
+    def references(self) -> int:
+        """Return how many references there are to the mark."""
+        return sys.getrefcount(self.mark)
+
+    def hold(self, array: np.ndarray) -> Buffer:
+        """Return a buffer of an array."""
+        buffer = Buffer()
+        buffer.array, buffer.counted = array, self.mark
+        return buffer
+
+    def typed(self, buffer: Buffer) -> None:
+        """Let a buffer, if it is small, have an array of the type from now on."""
+        if type(buffer) is Buffer and buffer.array.nbytes == self.nbytes:
+            buffer.array, buffer.counted = buffer.array.view(self.kind), self.mark
+
+
+_BYTE = np.dtype(np.uint8)
+_UNUSED = Small(0, _BYTE).references()
 
 
 class CpuDevice(Device):
@@ -69,22 +108,40 @@ class CpuDevice(Device):
     plan_files = files
 
     def __init__(self) -> None:
+        # Of buffers that go back to the pool; small ones are counted when somebody asks.
         self.allocated = 0
         self.buffers = 0
         self.pool = Pool()
+        self._small: dict[tuple[int, np.dtype], Small] = {}
         self._compiled: Bounded[Any, Callable[..., None]] = Bounded(2048)
 
     def allocate(self, nbytes: int) -> Buffer:
         try:
-            return Buffer(self, self.pool.take(nbytes), nbytes)
+            return self._buffer(self.pool.take(nbytes))
         except MemoryError as error:
             raise OutOfMemoryError(
-                f"cpu: cannot allocate {nbytes} bytes; tensors already hold {self.allocated} bytes"
+                f"cpu: cannot allocate {nbytes} bytes; tensors already hold {self.memory_allocated()} bytes"
             ) from error
+
+    def _buffer(self, array: np.ndarray) -> Buffer:
+        """Return a buffer of an array, which nobody else has if its memory is the pool's."""
+        nbytes = array.nbytes
+        if nbytes < _SMALLEST:
+            return self._small_of(nbytes, array.dtype).hold(array)
+        buffer = PooledBuffer()
+        buffer.array, buffer.counted = array, self
+        self.allocated += nbytes
+        self.buffers += 1
+        return buffer
+
+    def _small_of(self, nbytes: int, kind: np.dtype = _BYTE) -> Small:
+        """Return what buffers of fewer bytes than the pool keeps are."""
+        found = self._small.get((nbytes, kind))
+        return self._small.setdefault((nbytes, kind), Small(nbytes, kind)) if found is None else found
 
     def allocate_all(self, sizes: Sequence[int]) -> list[Buffer]:
         return [
-            Buffer(self, _empty(nbytes, _BYTE), nbytes) if nbytes < _SMALLEST else self.allocate(nbytes)
+            self._small_of(nbytes).hold(_empty(nbytes, _BYTE)) if nbytes < _SMALLEST else self.allocate(nbytes)
             for nbytes in sizes
         ]
 
@@ -100,8 +157,8 @@ class CpuDevice(Device):
         whole = whole_of(memory.obj)
         if whole is not None and whole.nbytes == memory.nbytes:
             # What was drawn into it goes back to the pool when nobody needs it any more.
-            return Buffer(self, whole, memory.nbytes)
-        return Buffer(self, np.frombuffer(memory, np.uint8), memory.nbytes)
+            return self._buffer(whole)
+        return self._buffer(np.frombuffer(memory, np.uint8))
 
     def as_array(self, buffer: Buffer, kind: dtype, count: int) -> Any:
         """Return a buffer's elements as an array that shares its memory."""
@@ -138,7 +195,7 @@ class CpuDevice(Device):
             return super().single(plan, sizes)
         (size,) = sizes
         settles = isinstance(function, Adaptive)
-        in_order = step.operands == (*range(last),)
+        in_order, hold = step.operands == (*range(last),), self._small_of(size).hold
 
         def launch(values: Sequence[Value], parameters: Sequence[float | int]) -> list[object]:
             # What a program does that reads each of a few numbers: each call counts.
@@ -154,39 +211,48 @@ class CpuDevice(Device):
                 arrays = [value.buffer.array for value in values]
             run = _quietly if not _BY_CONTEXT or _is_quiet.get() else _quiet.enter
             run(function, arrays if in_order else operands(arrays), (array,), parameters)
-            return [Buffer(self, array, size)]
+            return [hold(array)]
 
         found = whole(step.kernel)
-        if found is None or not in_order or (settles and found.steps > 1):
-            return launch
-        return self._launching(found, size, launch)
+        return (
+            launch if found is None or not in_order or (settles and found.steps > 1) else self._launching(found, launch)
+        )
 
-    def _launching(self, found: Whole, size: int, otherwise: Launch) -> Launch:
+    def _launching(self, found: Whole, otherwise: Launch) -> Launch:
         """Return what calls a kernel's function of whole arrays."""
-        function, kind, another = found.function, found.types[0], found.types[-1]
-        numbered, enter = not isinstance(function, np.ufunc), _short
+        function, numbered, enter = found.function, not isinstance(found.function, np.ufunc), _short
+        # Whether operands are as long as they are recorded, and of the types that the function takes, their marks say.
+        of_one, *_, of_other, small = itertools.starmap(
+            self._small_of, (*found.operands, *found.operands, found.output)
+        )
 
         def launch_one(values: Sequence[Value], parameters: Sequence[float | int]) -> list[object]:
             (value,) = values
             buffer = value.buffer
-            array = buffer.array
-            if array.dtype is not kind:
-                array = _typed(buffer, kind)
-            made = enter(function, array, parameters)
-            return [Buffer(self, made, size)] if made.nbytes == size else otherwise(values, parameters)
+            if buffer.counted is not of_one.mark:
+                of_one.typed(buffer)
+                if buffer.counted is not of_one.mark:
+                    return otherwise(values, parameters)
+            # As :meth:`Small.hold`, without a call.
+            held = Buffer()
+            held.array, held.counted = enter(function, buffer.array, parameters), small.mark
+            return [held]
 
         def launch_two(values: Sequence[Value], parameters: Sequence[float | int]) -> list[object]:
             one, other = values
             first, second = one.buffer, other.buffer
+            if first.counted is not of_one.mark or second.counted is not of_other.mark:
+                of_one.typed(first)
+                of_other.typed(second)
+                if first.counted is not of_one.mark or second.counted is not of_other.mark:
+                    return otherwise(values, parameters)
             left, right = first.array, second.array
-            if left.dtype is not kind:
-                left = _typed(first, kind)
-            if right.dtype is not another:
-                right = _typed(second, another)
-            made = enter(function, left, right, parameters) if numbered else enter(function, left, right)
-            return [Buffer(self, made, size)] if made.nbytes == size else otherwise(values, parameters)
+            held = Buffer()
+            held.array = enter(function, left, right, parameters) if numbered else enter(function, left, right)
+            held.counted = small.mark
+            return [held]
 
-        return launch_one if len(found.types) == 1 else launch_two
+        return launch_one if len(found.operands) == 1 else launch_two
 
     def advance_timed(self, run: Run, report: Callable[[str, float, str], None]) -> None:
         entries = [
@@ -196,7 +262,7 @@ class CpuDevice(Device):
         self._run(run, entries)
 
     def temporaries(self, run: Run) -> list[Buffer]:
-        return [Buffer(self, array, array.nbytes) for array in run.table[len(run.externals) :]]
+        return list(map(self._buffer, run.table[len(run.externals) :]))
 
     def _run(self, run: Run, entries: Sequence[Entry]) -> None:
         table, sizes = run.table, run.plan.temporaries
@@ -263,29 +329,21 @@ class CpuDevice(Device):
         return {"adapter": platform.processor() or platform.machine(), "numpy": np.__version__, "jit": description()}
 
     def memory_allocated(self) -> int:
-        return self.allocated
+        return self.allocated + sum(each.nbytes * (each.references() - _UNUSED) for each in list(self._small.values()))
 
     def memory_reserved(self) -> int:
-        return self.allocated + self.pool.nbytes
+        return self.memory_allocated() + self.pool.nbytes
 
     def empty_cache(self) -> None:
         self.pool.clear()
 
     def live_buffers(self) -> int:
-        return self.buffers
+        return self.buffers + sum(each.references() - _UNUSED for each in list(self._small.values()))
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:
     """Return the bytes of a buffer's array."""
     return array if array.dtype is _BYTE else array.view(_BYTE)
-
-
-def _typed(buffer: Buffer, kind: np.dtype) -> np.ndarray:
-    """Return a buffer's array with elements of a type, which it has from now on where it is not given back to the pool."""
-    array = buffer.array.view(kind)
-    if buffer.nbytes < _SMALLEST:
-        buffer.array = array
-    return array
 
 
 class _Quiet(threading.local):

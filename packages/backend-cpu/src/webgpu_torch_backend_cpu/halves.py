@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,8 +17,10 @@ _SCALE, _INVERSE = np.float32(2.0**112), np.float32(2.0**-112)
 _KEPT = np.uint32(0x8FFFE000).view(np.int32)
 #: what numbers of the greatest exponent, infinities and what is no number, come to
 _BEYOND = np.float32(65536.0)
-#: magnitudes of float32 numbers: the first that a half has all places of, and the first that becomes infinite
-_NORMAL, _INFINITE = np.float32(2.0**-14), np.float32(65520.0)
+#: the bits of a float32 number that say its exponent, and of the upper half of one the one that says its sign
+_EXPONENT, _SIGN = np.uint32(0x7F800000), np.uint16(0x8000)
+#: from powers of two on the least of halves with all places, and what one times this lets, added and subtracted again, round to a half's
+_NORMAL, _PLACES = np.float32(2.0**-14), np.float32(1.5 * 2.0**13)
 #: numbers converted at a time: what they are on their way stays in the second-level cache
 BLOCK = 1 << 15
 
@@ -30,6 +31,17 @@ def from_half(values: Array, out: Array | None = None) -> Array:
     if values.size < MANY:
         return values.astype(np.float32) if out is None else _written(values, out)
     found = np.empty_like(values, np.float32) if out is None else out
+    if not (values.flags.c_contiguous and found.flags.c_contiguous):
+        _widen(values, found)
+        return found
+    flat, target = values.reshape(-1), found.reshape(-1)
+    for start in range(0, flat.size, BLOCK):
+        _widen(flat[start : start + BLOCK], target[start : start + BLOCK])
+    return found
+
+
+def _widen(values: Array, found: Array) -> None:
+    """Write float16 numbers as float32."""
     bits = found.view(np.int32)
     np.copyto(bits, values.view(np.int16))
     bits <<= 13
@@ -39,7 +51,6 @@ def from_half(values: Array, out: Array | None = None) -> Array:
     if values.view(np.int16).max() >= 0x7C00 or values.view(np.uint16).max() >= 0xFC00:
         beyond = np.abs(found) >= _BEYOND
         found[beyond] = values[beyond]
-    return found
 
 
 def _written(values: Array, out: Array) -> Array:
@@ -64,51 +75,34 @@ def to_half(values: Array, out: Array | None = None) -> Array:
 
 
 def _narrow(values: Array, found: Array, memory: Array) -> None:
-    """Write float32 numbers as float16, on the way in memory of twice their size."""
-    scaled = np.ndarray(values.shape, np.float32, memory)
-    # What has fewer places as a half would be rounded twice.
-    if _underflows(values, scaled) or not (
-        scaled.max() < _INFINITE * _INVERSE and scaled.min() > -_INFINITE * _INVERSE
-    ):
-        magnitudes = np.abs(values)
-        others = (~(magnitudes < _INFINITE) | (magnitudes < _NORMAL) & (values != 0)).nonzero()
+    """Write float32 numbers as float16, on the way in memory of twice their size.
+
+    A number and a power of two that is so much greater have, as a sum, no more places than the number has as a half; what is below the
+    normal ones has those that they have. Times 2^-112 its bits are, but for the sign, those of the half, 13 further up.
+    """
+    power = np.ndarray(values.shape, np.float32, memory)
+    rounded = np.ndarray(values.shape, np.float32, memory, power.nbytes)
+    np.bitwise_and(values.view(np.uint32), _EXPONENT, out=power.view(np.uint32))
+    others = None
+    if not power.max() < _BEYOND:
+        # Infinities, what becomes one, and what is no number.
+        others = (power >= _BEYOND).nonzero()
         if len(others[0]) > len(values) // 16:
             found[...] = values
             return
-    else:
-        others = None
-    rounded = np.ndarray(values.shape, np.uint32, memory, scaled.nbytes)
-    bits = scaled.view(np.uint32)
-    np.right_shift(bits, np.uint32(13), out=rounded)
-    rounded &= np.uint32(1)
-    rounded += bits
-    rounded += np.uint32(0xFFF)
-    rounded >>= np.uint32(13)
-    # Between the sign and the exponent there are three bits of zero.
-    np.right_shift(rounded, np.uint32(3), out=bits)
-    bits &= np.uint32(0x8000)
-    rounded |= bits
-    np.copyto(found.view(np.uint16), rounded, casting="unsafe")
+    np.maximum(power, _NORMAL, out=power)
+    power *= _PLACES
+    np.add(values, power, out=rounded)
+    rounded -= power
+    rounded *= _INVERSE
+    bits, words = rounded.view(np.uint32), found.view(np.uint16)
+    bits >>= np.uint32(13)
+    np.copyto(words, bits, casting="unsafe")
+    signs = power.view(np.uint32)
+    np.right_shift(values.view(np.uint32), np.uint32(16), out=signs)
+    sign = np.ndarray(values.shape, np.uint16, memory, power.nbytes)
+    np.copyto(sign, signs, casting="unsafe")
+    sign &= _SIGN
+    words |= sign
     if others is not None:
         found[others] = values[others]
-
-
-def _underflows(values: Array, scaled: Array) -> bool:
-    """Write products with what makes halves' exponents of numbers'; return whether one has fewer places than it needs, or may have."""
-    try:
-        with np.errstate(under="raise"):
-            np.multiply(values, _INVERSE, out=scaled)
-    except FloatingPointError:
-        return True
-    return not _is_told()
-
-
-@lru_cache(maxsize=1)
-def _is_told() -> bool:
-    """Return whether NumPy learns here of products that have too few places."""
-    try:
-        with np.errstate(under="raise"):
-            np.multiply(np.full(MANY, 1e-6, np.float32), _INVERSE)
-    except FloatingPointError:
-        return True
-    return False

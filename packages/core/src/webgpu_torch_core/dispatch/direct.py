@@ -8,10 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 from ..tensors.tensor import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., object])
-#: classes of tensors that are nothing but tensors
+#: classes of tensors that are nothing but tensors, and of numbers
 PLAIN: set[type] = {Tensor}
-#: classes of numbers that are operands as they are
-NUMBERS = frozenset((int, float, bool))
+NUMBERS: frozenset[type] = frozenset((int, float, bool))
 
 
 class Direct(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 from ..tensors.kinds import TensorKinds
 from ..tensors.tensor import Tensor
 from . import overrides
-from .direct import NUMBERS, OPERATORS, PLAIN
+from .direct import OPERATORS
 from .overrides import PATHS, any_overrides, dispatch, mode_stack, notice, public
 
 _watched: list[tuple[str, Any]] = []
@@ -33,7 +33,6 @@ _VALUES = frozenset(("_version",))
 def _operator(name: str, original: Any) -> Any:
     """Return an operator whose calls are reported as the method it stands for."""
     record, _ = OPERATORS.get(original, (None, 0))
-    of_two = getattr(getattr(record, "__self__", None), "of_two", None)
 
     def operator(self: Tensor, *others: Any) -> Any:
         if not overrides._active:
@@ -48,16 +47,8 @@ def _operator(name: str, original: Any) -> Any:
             # The other operand's class may know what to do.
             return NotImplemented
 
-    def direct(self: Tensor, other: object, *more: object) -> object:
-        if overrides._active or more:
-            return operator(self, other, *more)
-        if other.__class__ is Tensor:
-            return of_two(self, other)  # type: ignore[misc]
-        if other.__class__ not in PLAIN and other.__class__ not in NUMBERS:
-            return operator(self, other, *more)
-        return record((self, other))  # type: ignore[misc]
-
-    return wraps(original)(operator if record is None else direct)
+    elementwise = getattr(record, "__self__", None)
+    return wraps(original)(operator if elementwise is None else elementwise.operator(operator))
 
 
 def _methods() -> dict[str, Any]:

@@ -19,7 +19,7 @@ from ..ir.layouts import Layout, layout
 from ..record.context import context
 from ..record.devices import meta_engine
 from ..tensors.pytree import tree_leaves, tree_map
-from ..tensors.storage import MetaValue, Storage
+from ..tensors.storage import MetaValue, new_storage
 from ..tensors.tensor import Tensor
 
 
@@ -59,7 +59,7 @@ def batched(batch: Any, level: int) -> BatchedTensor:
     whole: Layout = batch._layout
     example = layout(whole.shape[1:], whole.strides[1:], whole.offset)
     # Whatever reads the example's own storage, past all rules, finds no data there rather than one example's.
-    storage = Storage(MetaValue(meta_engine, batch.dtype, whole.numel))
+    storage = new_storage(MetaValue(meta_engine, batch.dtype, whole.numel))
     with DisableTorchFunctionSubclass():
         result: Any = BatchedTensor._from_storage(storage, example, batch.dtype, batch.device)
     result.batch, result.level = batch, level

@@ -44,7 +44,22 @@ class Context(threading.local):
         self.engines: dict[str, Any] = {}
 
 
+class Ever:
+    """What any thread has done so far: as long as none has, none need look at its own record, which takes longer.
+
+    Attributes:
+        inference: whether one was in inference mode.
+        engines: whether one had engines stand in for those of devices.
+    """
+
+    __slots__ = ("engines", "inference")
+
+    def __init__(self) -> None:
+        self.inference = self.engines = False
+
+
 context = Context()
+ever = Ever()
 #: the type of floating-point tensors that are not told theirs; of the whole process, as in PyTorch
 default_float: list[dtype] = [float32]
 #: whether memory that nothing was written to yet has known contents

@@ -9,8 +9,8 @@ from typing import Any
 
 from .. import config
 from ..backend.plugins import registry
-from ..ir.dtypes import float64
-from .context import context
+from ..ir.dtypes import dtype, float64
+from .context import context, ever
 from .engine import Engine
 
 META = "meta"
@@ -33,7 +33,7 @@ class device:
         RuntimeError: the string is not ``type`` or ``type:index``, or nothing here is of that type.
     """
 
-    __slots__ = ("_canonical", "_previous", "index", "type")
+    __slots__ = ("_canonical", "_previous", "index", "key", "type")
 
     def __init__(self, type: str | device | int, index: int | None = None) -> None:
         if isinstance(type, device):
@@ -60,6 +60,8 @@ class device:
         self._previous: list[Any] = []
         # What :func:`canonical_device` makes of it, once asked for.
         self._canonical: device | None = None
+        # What the engine of the device is found by.
+        self.key = (self.type, self.index or 0)
 
     def __repr__(self) -> str:
         return (
@@ -98,6 +100,8 @@ class MetaEngine:
 
     name = META
     reports = False
+    #: the types of elements in its memory, of which there are none
+    dtypes: frozenset[dtype] = frozenset()
     maximum_bindings = 1 << 30
     #: whether operations on its values have values
     computes = True
@@ -119,22 +123,28 @@ def engine_for(place: device) -> Any:
     Raises:
         RuntimeError: no backend for this type is installed, or there is no such device.
     """
+    found = _engines.get(place.key)
+    # As :func:`is_lost`, without a call for each operation.
+    if found is None or ever.engines or found.device.lost is not None:
+        return _another_engine(place)
+    return found
+
+
+def _another_engine(place: device) -> Engine | MetaEngine:
+    """Return the engine of a device that need not be the one in use."""
     if place.type == META:
         return meta_engine
-    if context.engines and place.type in context.engines:
+    if place.type in context.engines:
         return context.engines[place.type]
-    key = (place.type, place.index or 0)
-    found = _engines.get(key)
-    # As :func:`is_lost`, without a call for each operation.
-    if found is None or (found.device.lost is not None and found.device.reopens):
-        with _engine_lock:
-            found = _engines.get(key)
-            if found is not None and is_lost(found):
-                # Tensors that lived there keep the old engine, and say so.
-                registry.close(*key)
-                found = None
-            if found is None:
-                found = _engines[key] = Engine(registry.device(*key))
+    key = place.key
+    with _engine_lock:
+        found = _engines.get(key)
+        if found is not None and is_lost(found):
+            # Tensors that lived there keep the old engine, and say so.
+            registry.close(*key)
+            found = None
+        if found is None:
+            found = _engines[key] = Engine(registry.device(*key))
     return found
 
 
@@ -234,12 +244,22 @@ def _usual_device() -> device:
 
 def synchronize(place: Any = None) -> None:
     """Run what is pending on a device (all opened ones by default) and wait until it is done."""
-    for engine in engines() if place is None else (engine_for(canonical_device(place)),):
+    if place is not None:
+        return _synchronize(engine_for(canonical_device(place)))
+    for engine in engines():
+        _synchronize(engine)
+
+
+def _synchronize(engine: Engine) -> None:
+    recorder = engine.recorders.own
+    if recorder.tape.entries:
         engine.flush()
-        # What kernels report comes along with the wait.
-        engine.device.synchronize()
-        if engine.reports or engine.recorders.own.failed is not None:
-            engine.raise_failed_checks()
+    # Who waits for everything has what ran at once, too.
+    recorder.unread = False
+    # What kernels report comes along with the wait.
+    engine.device.synchronize()
+    if engine.reports or recorder.failed is not None:
+        engine.raise_failed_checks()
 
 
 def flush() -> None:

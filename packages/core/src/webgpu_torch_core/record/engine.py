@@ -29,7 +29,7 @@ from .lone import LONE_AFTER, Lone, lone
 from .plans import PLANS_KEPT, Plans, planned
 from .recorder import Recorder, Recorders
 from .runs import Run, name_kernel
-from .tape import NOWHERE, Entry, Structure, Tape, Value
+from .tape import NOWHERE, Entry, Structure, Tape, Value, new_value
 
 #: makes an entry without the arguments of its class being looked at
 _new_entry = tuple.__new__
@@ -42,8 +42,8 @@ class Engine:
     def __init__(self, device: Device) -> None:
         # The latter are most operands plus outputs that one kernel may bind.
         self.device, self.maximum_bindings = device, device.maximum_bindings
-        # Whether kernels report: asked for by every operation that reads at positions.
-        self.reports = device.reports
+        # Whether kernels report, and which types there are: asked for by every operation that reads at positions, and by every one.
+        self.reports, self.dtypes = device.reports, device.dtypes
         # The first is held while plans run, the second while a tape grows or is closed; taken in this order.
         self.lock = threading.RLock()
         self.tapes_lock = threading.RLock()
@@ -123,7 +123,7 @@ class Engine:
                     held = tape.slots
                     first = len(held)
                     for output in kernel.outputs:
-                        value = Value(self, output.dtype, output.numel)
+                        value = new_value(self, output.dtype, output.numel)
                         value.place = (tape, len(held))
                         held.append(ref(value))
                         outputs.append(value)
@@ -147,7 +147,7 @@ class Engine:
 
     def allocate(self, dtype: dtype, numel: int) -> Value:
         """Return a value with a buffer of undefined contents."""
-        return Value(self, dtype, numel, self.device.allocate(numel * dtype.itemsize))
+        return new_value(self, dtype, numel, self.device.allocate(numel * dtype.itemsize))
 
     def upload(self, dtype: dtype, data: Any) -> Value:
         """Return a value holding host bytes."""
@@ -163,7 +163,7 @@ class Engine:
         wrap, memory = getattr(self.device, "wrap_host", None), memoryview(data).cast("B")
         if wrap is None or memory.readonly:
             return self.upload(dtype, memory)
-        return Value(self, dtype, len(memory) // dtype.itemsize, wrap(memory))
+        return new_value(self, dtype, len(memory) // dtype.itemsize, wrap(memory))
 
     # Results
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..notices import warn
-from ..record.context import context
+from ..record.context import context, ever
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -59,6 +59,7 @@ class _Switch:
         self._saved.append((recording.enabled, recording.inference, recording.grad_asked))
         if self.inference is not None:
             recording.inference = self.inference
+            ever.inference = True
         _ask(self.enabled)
         return self
 

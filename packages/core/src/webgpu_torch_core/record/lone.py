@@ -12,9 +12,8 @@ from weakref import ref
 
 from ..backend import profiling
 from ..ir.kernels import Kernel
-from .context import context
 from .runs import picker
-from .tape import Entry, Tape, Value
+from .tape import Entry, Tape, Value, new_value
 
 if TYPE_CHECKING:
     from ..backend.interface import Launch
@@ -57,7 +56,8 @@ class Lone:
             recorder.unread, recorder.lone = False, 0
             return None
         launch, engine, tape = self.launch, self.engine, recorder.tape
-        if (tape.open and tape.entries) or profiling.listener is not None or context.capture is not None:
+        # Once it ran a tape is empty.
+        if tape.entries or profiling.listener is not None or recorder.switches["capture"] is not None:
             return None
         if launch is None:
             recorder.lone = 0
@@ -70,10 +70,11 @@ class Lone:
         engine.at_once += 1
         recorder.unread = True
         if self.order is None:
-            return (Value(engine, self.dtype, self.numel, made[0]),)
+            return (new_value(engine, self.dtype, self.numel, made[0]),)
         outputs = self.kernel.outputs
         return [
-            Value(engine, each.dtype, each.numel, made[place]) for each, place in zip(outputs, self.order, strict=True)
+            new_value(engine, each.dtype, each.numel, made[place])
+            for each, place in zip(outputs, self.order, strict=True)
         ]
 
 
@@ -92,10 +93,10 @@ def lone(engine: Engine, kernel: Kernel, values: Sequence[Value], parameters: Se
 def _planned(engine: Engine, kernel: Kernel, values: Sequence[Value], parameters: Sequence[float | int]) -> Lone:
     """Return how a kernel runs alone, over buffers of which several may be one, and overwriting none of them."""
     tape = Tape()
-    given = [Value(engine, value.dtype, value.numel, object()) for value in values]
+    given = [new_value(engine, value.dtype, value.numel, object()) for value in values]
     operands = tuple([tape.admit(value, value.buffer) for value in given])
     first = len(tape.slots)
-    made = [Value(engine, output.dtype, output.numel) for output in kernel.outputs]
+    made = [new_value(engine, output.dtype, output.numel) for output in kernel.outputs]
     tape.slots += map(ref, made)
     tape.entries.append(Entry(kernel, operands, first, tuple(parameters)))
     scheduled = engine.schedule(tape, [0], range(first, len(tape.slots)), (), True)

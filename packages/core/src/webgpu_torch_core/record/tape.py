@@ -33,16 +33,15 @@ class Value:
 
     __slots__ = ("__weakref__", "buffer", "dtype", "engine", "numel", "outside", "owner", "place", "saved")
 
-    def __init__(self, engine: Engine, dtype: dtype, numel: int, buffer: Any = None) -> None:
-        self.engine = engine
-        self.dtype = dtype
-        self.numel = numel
-        self.buffer = buffer
-        # One attribute: several threads may have the same value in tapes of theirs.
-        self.place: tuple[Tape | None, int] = NOWHERE
-        self.owner: Any = None
-        self.outside: tuple[Callable[[], Any], ...] = ()
-        self.saved = False
+    engine: Engine
+    dtype: dtype
+    numel: int
+    buffer: Any
+    # One attribute: several threads may have the same value in tapes of theirs.
+    place: tuple[Tape | None, int]
+    owner: Any
+    outside: tuple[Callable[[], Any], ...]
+    saved: bool
 
     @property
     def shared(self) -> bool:
@@ -63,6 +62,14 @@ class Value:
 
 
 NOWHERE: tuple[None, int] = (None, -1)
+
+
+def new_value(engine: Engine, dtype: dtype, numel: int, buffer: Any = None) -> Value:
+    """Return a value that nobody refers to yet: a function, because each operation makes one and a constructor takes twice as long."""
+    value = Value()
+    value.engine, value.dtype, value.numel, value.buffer = engine, dtype, numel, buffer
+    value.place, value.owner, value.outside, value.saved = NOWHERE, None, (), False
+    return value
 
 
 class Leaf(weakref.ref[Value]):
@@ -195,7 +202,7 @@ class Tape:
     def hold(self, slot: int, buffer: object) -> None:
         """Give a slot the buffer that was computed for it, and its value, if somebody can reach that."""
         value = self.slots[slot]()
-        leaf = Leaf(Value(None, None, 0) if value is None else value)  # type: ignore[arg-type]
+        leaf = Leaf(new_value(None, None, 0) if value is None else value)  # type: ignore[arg-type]
         leaf.buffer, leaf.kept = buffer, True
         self.slots[slot] = leaf
         if value is not None:
@@ -269,7 +276,7 @@ class Tape:
 
 
 def _alone() -> int:
-    leaf = Leaf(Value(None, None, 0))  # type: ignore[arg-type]
+    leaf = Leaf(new_value(None, None, 0))  # type: ignore[arg-type]
     leaf.buffer = object()
     return sys.getrefcount(leaf.buffer)
 

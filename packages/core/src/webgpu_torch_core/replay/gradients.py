@@ -23,9 +23,9 @@ from ..record.devices import device
 from ..record.engine import Engine
 from ..record.node import Node, anomaly, running
 from ..record.node import _sequence as sequence
-from ..record.tape import Entry, Tape, Value
+from ..record.tape import Entry, Tape, Value, new_value
 from ..tensors.saved_tensors import SavedResult, SavedTensor
-from ..tensors.storage import Storage, storage_numbers
+from ..tensors.storage import Storage, new_storage, storage_numbers
 from ..tensors.tensor import Tensor
 
 Edge = tuple[Node, int]
@@ -249,7 +249,7 @@ class Pending:
             number, layout, kind, place = each
             storage = storages.get(number)
             if storage is None:
-                storage = storages[number] = Storage(values[number])
+                storage = storages[number] = new_storage(values[number])
             made.append(Tensor._from_storage(storage, layout, kind, place))
         return made
 
@@ -292,7 +292,7 @@ class Pending:
 
 def _storage_of(value: Value, version: int) -> Storage:
     """Return a storage with a count of writes for a value that another one owns."""
-    made = Storage.__new__(Storage)
+    made = Storage()
     made.value, made.version, made.number, made.inference = value, version, next(storage_numbers), False
     return made
 
@@ -303,7 +303,7 @@ def _connected(recipe: Recipe, number: int, kept: dict[int, Storage], edge: Edge
     # Several operands may have one value.
     same = (place for place, each in enumerate(recipe.operands) if each.first == operand.first and place in kept)
     found = next((kept[place] for place in same), None)
-    storage = Storage(recipe.engine.allocate(operand.kind, operand.numel)) if found is None else found
+    storage = new_storage(recipe.engine.allocate(operand.kind, operand.numel)) if found is None else found
     tensor = Tensor._from_storage(storage, operand.layout, operand.dtype, operand.device)
     if edge is not None:
         tensor._grad_fn, tensor._output_number = edge
@@ -390,7 +390,7 @@ class _Trace:
         for number, each in enumerate(recipe.operands):
             value = values[each.first] if each.first < number else self._value(each.kind, each.numel)
             values.append(value)
-            storage = tensors[each.first]._storage if each.first < number else Storage(value)
+            storage = tensors[each.first]._storage if each.first < number else new_storage(value)
             tensor = Tensor._from_storage(storage, each.layout, each.dtype, each.device)
             tensor._requires_grad = each.tracked
             tensors.append(tensor)
@@ -427,7 +427,7 @@ class _Trace:
         return forward, Backward(backward, made, frozenset(read))
 
     def _value(self, kind: dtype, numel: int) -> Value:
-        value = Value(self.engine, kind, numel)
+        value = new_value(self.engine, kind, numel)
         value.place = (self.tape, len(self.tape.slots))
         self.tape.slots.append(ref(value))
         self.values.append(value)

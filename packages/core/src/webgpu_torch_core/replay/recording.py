@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from ..record.interrupts import hold
 from ..record.runs import Run, picker
-from ..record.tape import Value
-from ..tensors.storage import holds_alone
+from ..record.tape import Value, new_value
+from ..tensors.storage import holds_alone, new_storage
 from ..tensors.tensor import Storage, Tensor
 from .numbers import Events, Holders, HostNumber, Offset, Seed
 from .results import Given, Result, map_nested, template
@@ -53,7 +53,7 @@ class Recording:
         self.keep: list[Any] = [each._storage for each in known]
         self.owners: dict[int, Storage] = {}
         # Storages made from here on belong to the call itself.
-        self.first_number = Storage(Value(None, None, 0)).number  # type: ignore[arg-type]
+        self.first_number = new_storage(new_value(None, None, 0)).number  # type: ignore[arg-type]
         self.generators: dict[int, tuple[Any, int]] = {}
         self.outputs: list[tuple[Value, int, int]] = []
         self.events = Events(holders)
@@ -295,7 +295,7 @@ class Replay:
     @staticmethod
     def _write(engine: Any, storage: Storage, buffer: Any, kind: Any) -> None:
         of, numel = kind
-        value = Value(engine, of, numel, buffer)
+        value = new_value(engine, of, numel, buffer)
         if storage.value.outside and storage.value.shared:
             # An array outside is this storage's memory.
             storage.version += 1

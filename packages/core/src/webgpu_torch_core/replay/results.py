@@ -10,8 +10,8 @@ from copy import copy
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ..record.tape import Value
-from ..tensors.tensor import Storage, Tensor
+from ..record.tape import new_value
+from ..tensors.tensor import Storage, Tensor, new_storage
 from .guards import Description
 
 _GIVEN_AS_THEY_ARE = (type, types.FunctionType, types.MethodType, types.ModuleType, types.BuiltinFunctionType)
@@ -61,8 +61,8 @@ class Result:
         storage = storages.get(self.storage)
         if storage is None:
             number, position = self.place  # type: ignore[misc]
-            value = Value(replay.runs[number].engine, self.element, self.numel, tables[number][position])
-            storage = storages[self.storage] = Storage(value)
+            value = new_value(replay.runs[number].engine, self.element, self.numel, tables[number][position])
+            storage = storages[self.storage] = new_storage(value)
         made = self.kind._from_storage(storage, self.layout, self.dtype, self.device)
         made._grad_fn, made._output_number = self.node, self.output_number
         return made

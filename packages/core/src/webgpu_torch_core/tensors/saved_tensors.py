@@ -248,7 +248,7 @@ class SavedOperand:
         self.require_result()
         storage: Any = self.storage
         if storage.value is not self.value:
-            storage = Storage.__new__(Storage)
+            storage = Storage()
             storage.value, storage.version, storage.number = self.value, 0, next(storage_numbers)
             storage.inference = False
         tensor = _tensor(storage, self.layout, self.dtype, self.device)

@@ -10,6 +10,7 @@ from typing import Any
 from weakref import ref
 
 from ..ir.dtypes import dtype
+from ..record.context import ever
 from ..record.devices import MetaEngine
 from ..record.grad_mode import recording
 
@@ -71,13 +72,11 @@ class Storage:
 
     __slots__ = ("__weakref__", "inference", "number", "value", "version")
 
-    def __init__(self, value: Any) -> None:
-        self.value = value
-        self.version = 0
-        # Made in inference mode: of no use to gradients later.
-        self.inference = recording.inference
-        self.number = next(storage_numbers)
-        value.owner = ref(self)
+    value: Any
+    version: int
+    # Made in inference mode: of no use to gradients later.
+    inference: bool
+    number: int
 
     def exchange(self, value: Any) -> Any:
         """Point at other memory with the same elements, and return that."""
@@ -90,6 +89,15 @@ class Storage:
         self.value = value
         self.version += 1
         value.owner = ref(self)
+
+
+def new_storage(value: Any) -> Storage:
+    """Return the storage of a value that has none yet: a function, as :func:`new_value` is."""
+    storage = Storage()
+    storage.value, storage.version, storage.number = value, 0, next(storage_numbers)
+    storage.inference = ever.inference and recording.inference
+    value.owner = ref(storage)
+    return storage
 
 
 class DataStorage(Storage):
@@ -136,7 +144,7 @@ class _Example:
         self.buffer = object()
 
 
-_ALONE = _references(Storage(_Example()))
+_ALONE = _references(new_storage(_Example()))
 
 
 def holds_alone(storage: Storage) -> bool:

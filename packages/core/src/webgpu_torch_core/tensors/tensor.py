@@ -23,6 +23,7 @@ from .storage import DataStorage, check_countable, require_differentiable
 from .storage import MetaValue as MetaValue
 from .storage import Size as Size
 from .storage import Storage as Storage
+from .storage import new_storage as new_storage
 
 if TYPE_CHECKING:
     # The operations attach themselves; a generated class tells type checkers which there are.
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 else:
     TensorMethods = object
 
+_new = object.__new__
 #: held while a leaf gets its accumulator
 _accumulators = threading.RLock()
 
@@ -73,7 +75,7 @@ class Tensor(TensorKinds, TensorMethods):
 
     @classmethod
     def _from_storage(cls, storage: Storage, layout: Layout, dtype: dtype, place: device) -> Tensor:
-        tensor = object.__new__(cls)
+        tensor = _new(cls)
         tensor._storage = storage
         tensor._layout = layout
         if cls is Tensor:
@@ -95,7 +97,7 @@ class Tensor(TensorKinds, TensorMethods):
 
     @classmethod
     def _from_value(cls, value: Any, layout: Layout, dtype: dtype, place: device) -> Tensor:
-        return cls._from_storage(Storage(value), layout, dtype, place)
+        return cls._from_storage(new_storage(value), layout, dtype, place)
 
     @staticmethod
     def _make_subclass(subclass: Any, data: Tensor, require_grad: bool = False) -> Any:

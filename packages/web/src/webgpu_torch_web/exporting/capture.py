@@ -14,11 +14,11 @@ from typing import NamedTuple
 from webgpu_torch_backend_wgpu.gpu.interface import COPY, Limits
 from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.layouts import contiguous_layout
-from webgpu_torch_core.record.context import context
+from webgpu_torch_core.record.context import context, ever
 from webgpu_torch_core.record.devices import MetaEngine, device
 from webgpu_torch_core.record.engine import Engine
 from webgpu_torch_core.record.grad_mode import no_grad
-from webgpu_torch_core.record.tape import Value
+from webgpu_torch_core.record.tape import Value, new_value
 from webgpu_torch_core.replay.capture import Call, record_call
 from webgpu_torch_core.replay.guards import World
 from webgpu_torch_core.replay.lately import Lately
@@ -201,7 +201,7 @@ class Session:
     def _in_place(self, engine: Engine) -> Iterator[None]:
         """Let tensors that are made land on an engine's device, whichever WebGPU device is asked for."""
         before = context.engines
-        context.engines = {"webgpu": engine}
+        context.engines, ever.engines = {"webgpu": engine}, True
         try:
             with self.place:
                 yield
@@ -224,7 +224,7 @@ class Session:
             before.append((storage, value, storage.version))
         for storage, value, _ in before:
             # Only the value refers to the buffer: then a plan that writes it may do so in place.
-            storage.exchange(Value(engine, value.dtype, value.numel, again(self.held[storage.number].buffer)))
+            storage.exchange(new_value(engine, value.dtype, value.numel, again(self.held[storage.number].buffer)))
         for each, _ in places:
             each.device = self.place
         try:

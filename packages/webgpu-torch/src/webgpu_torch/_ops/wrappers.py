@@ -10,7 +10,7 @@ from webgpu_torch_core.dispatch.torch_dispatch import Value, answers
 from webgpu_torch_core.ir.layouts import contiguous_layout
 from webgpu_torch_core.ir.layouts import layout as make_layout
 from webgpu_torch_core.record.devices import canonical_device, meta_engine, no_engine
-from webgpu_torch_core.tensors.storage import MetaValue, Storage, require_differentiable
+from webgpu_torch_core.tensors.storage import MetaValue, new_storage, require_differentiable
 
 
 def make_wrapper_subclass(
@@ -59,7 +59,7 @@ def make_wrapper_subclass(
     numel = 2 * plain.numel if dtype.is_complex else plain.numel
     value = MetaValue(meta_engine, dtype.to_real(), numel)
     value.engine = no_engine
-    storage = Storage(value)
+    storage = new_storage(value)
     made: Value = cls._from_storage(storage, make_layout(shape, steps, offset), dtype, place)
     made._requires_grad = requires_grad
     return made

@@ -10,8 +10,8 @@ from ...ir.dtypes import BY_NAME, dtype
 from ...ir.layouts import layout
 from ...notices import warn
 from ...record.devices import canonical_device, engine_for, host_device
-from ...record.tape import Value
-from ...tensors.tensor import Storage, Tensor
+from ...record.tape import new_value
+from ...tensors.tensor import Tensor, new_storage
 from ..common import as_leaf, dtype_title
 from ..elementwise.call import default_float
 from .dlpack import imported
@@ -32,10 +32,10 @@ def over_memory(
     if wrap is None:
         return None
     stored = kind.stored
-    value = Value(engine, stored, memory.nbytes // stored.itemsize, wrap(memory))
+    value = new_value(engine, stored, memory.nbytes // stored.itemsize, wrap(memory))
     # The memory may be a part of something larger: nothing tells when the last who writes there is gone.
     value.share(lambda: keeper)
-    return Tensor._from_storage(Storage(value), layout(shape, strides), kind, place)
+    return Tensor._from_storage(new_storage(value), layout(shape, strides), kind, place)
 
 
 def bytes_at(address: int, nbytes: int, keeper: Any) -> memoryview:

@@ -10,7 +10,8 @@ from operator import is_not
 from typing import Any
 
 from ...bounded import Bounded
-from ...dispatch.direct import DIRECT, Direct
+from ...dispatch import overrides
+from ...dispatch.direct import DIRECT, NUMBERS, PLAIN, Direct
 from ...dispatch.registry import Operation, register
 from ...dispatch.type_rules import in_one_precision, rule, ruled_type
 from ...ir import expression as ir
@@ -33,7 +34,7 @@ from ...record.devices import MetaEngine
 from ...record.grad_mode import recording
 from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
-from ...tensors.tensor import MetaValue, Storage, Tensor, check_supported
+from ...tensors.tensor import MetaValue, Tensor, check_supported, new_storage
 from ..common import (
     needs_gradient,
     refusing,
@@ -147,28 +148,35 @@ class Elementwise:
             if found.dtype not in engine.device.dtypes:
                 check_supported(engine, found.dtype)
             value = engine.record(found.kernel, values, parameters)[0]
-        result = Tensor._from_storage(Storage(value), found.layout, found.dtype, place)
+        result = Tensor._from_storage(new_storage(value), found.layout, found.dtype, place)
         may = tracked is not False and found.dtype.category >= 2 and recording.enabled
         if may and (tracked or needs_gradient(*operands)):
             self._track(found, result, operands, extras)
         return result
 
-    def of_two(self, one: Tensor, other: Tensor) -> Tensor:
-        """Return what :meth:`call` returns of two plain tensors, in fewer steps where no gradient can flow to them."""
-        value, second = one._storage.value, other._storage.value
-        left, right, place = one._layout, other._layout, one.device
-        found = self.cache.get((left, one.dtype, value.numel, right, other.dtype, second.numel, self.default_key))
-        if (
-            found is None or not found.is_plain or place is not other.device
-            or one._requires_grad or other._requires_grad or one._grad_fn is not None or other._grad_fn is not None
-            or one._base is not None or other._base is not None
-        ):  # fmt: skip
-            return self.call((one, other))
-        engine = value.engine
-        if engine.__class__ is MetaEngine or found.dtype not in engine.device.dtypes:
-            return self.call((one, other))
-        (made,) = engine.record(found.kernel, (value, second))
-        return Tensor._from_storage(Storage(made), found.layout, found.dtype, place)
+    def operator(self, otherwise: Callable[..., object]) -> Callable[..., object]:
+        """Return the operator of plain tensors and numbers, which takes fewer steps for two tensors to which no gradient can flow;
+        what else it is given, or all while modes look, another function answers."""
+
+        def operator(one: Tensor, other: Tensor, *more: object) -> object:
+            kind = type(other)
+            if overrides._active or more or (kind is not Tensor and kind not in PLAIN and kind not in NUMBERS):
+                return otherwise(one, other, *more)
+            if kind is not Tensor:
+                return self.call((one, other))
+            value, second = one._storage.value, other._storage.value
+            left, right, place = one._layout, other._layout, one.device
+            found = self.cache.get((left, one.dtype, value.numel, right, other.dtype, second.numel, self.default_key))
+            if (
+                found is None or not found.is_plain or place is not other.device
+                or one._requires_grad or other._requires_grad or one._grad_fn is not None or other._grad_fn is not None
+                or one._base is not None or other._base is not None or found.dtype not in (engine := value.engine).dtypes
+            ):  # fmt: skip
+                return self.call((one, other))
+            (made,) = engine.record(found.kernel, (value, second))
+            return Tensor._from_storage(new_storage(made), found.layout, found.dtype, place)
+
+        return operator
 
     def _add_options(self, extras: tuple[object, ...], key: list[object], parameters: list[object]) -> None:
         """Add options that are numbers given at run time to a call's parameters, others to its key."""

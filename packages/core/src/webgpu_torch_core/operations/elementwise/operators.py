@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...dispatch.direct import DIRECT, NUMBERS, OPERATORS, Direct
+from ...dispatch.direct import DIRECT, OPERATORS, Direct
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..creation.factories import as_tensor
@@ -57,18 +57,12 @@ def _operator(name: str, function: Any, reflected: Any = None, in_place: str | N
 def _record_directly(operator: Callable[..., object], function: Callable[..., object]) -> None:
     """Let calls of an operator over plain tensors and numbers record what a function of two operands does, without a call of either."""
     found = DIRECT.get(function)
-    of_two = getattr(getattr(found and found.record, "__self__", None), "of_two", None)
-    if found is None or of_two is None:
+    elementwise = getattr(found and found.record, "__self__", None)
+    if found is None or elementwise is None:
         return
     OPERATORS[operator] = found
-
-    def record(args: tuple[Tensor, object]) -> object:
-        kind = args[1].__class__
-        if kind is Tensor:
-            return of_two(*args)
-        return found.record(args) if kind in NUMBERS else operator(*args)
-
-    DIRECT[operator] = Direct(record, 2)
+    direct = elementwise.operator(operator)
+    DIRECT[operator] = Direct(lambda args: direct(*args), 2)
 
 
 _operator("add", e.add, e.add, "add_")

@@ -15,7 +15,7 @@ from ...notices import warn, warn_of_resizing
 from ...record.grad_mode import no_grad, recording
 from ...record.node import Node
 from ...tensors.saved_tensors import short_name
-from ...tensors.tensor import MetaValue, Storage, Tensor
+from ...tensors.tensor import MetaValue, Tensor, new_storage
 from ..common import check_apart, require_castable
 from ..complex.interleaving import part_alias, real_alias
 from ..elements import at_start, is_taken, putting, taken
@@ -66,7 +66,7 @@ def snapshot(tensor: Tensor) -> Tensor:
         # Somebody outside sees this memory and the write will land in it: only a copy keeps the old elements.
         return tensor.clone()
     owner = value.owner
-    alias = Tensor._from_storage(Storage(value), tensor._layout, tensor.dtype, tensor.device)
+    alias = Tensor._from_storage(new_storage(value), tensor._layout, tensor.dtype, tensor.device)
     value.owner = owner
     edge = tensor._gradient_edge()
     if edge is not None:

@@ -8,8 +8,8 @@ from typing import Any
 from ...dispatch.overrides import DisableTorchFunction
 from ...ir.dtypes import dtype
 from ...ir.layouts import Layout, layout
-from ...record.tape import Value
-from ...tensors.tensor import MetaValue, Storage, Tensor, check_supported
+from ...record.tape import Value, new_value
+from ...tensors.tensor import MetaValue, Storage, Tensor, check_supported, new_storage
 from ..common import type_title
 from ..creation.factories import empty
 from .views import make_view
@@ -60,7 +60,7 @@ def _twin(storage: Storage, own: dtype, kind: dtype) -> Storage:
     value: Any = storage.value
     count = value.numel * own.itemsize // kind.itemsize
     if isinstance(value, MetaValue):
-        return Storage(MetaValue(value.engine, kind, count))
+        return new_storage(MetaValue(value.engine, kind, count))
     engine = value.engine
     check_supported(engine, kind)
     if engine.capture is not None:
@@ -68,13 +68,13 @@ def _twin(storage: Storage, own: dtype, kind: dtype) -> Storage:
     # Both values see one buffer. Each counts as seen from outside while the other lives: then what is written lands in
     # the buffer itself, at once, and nobody reuses it.
     engine.flush()
-    twin = Value(engine, kind, count, value.realize())
+    twin = new_value(engine, kind, count, value.realize())
     twin.outside = tuple(each for each in value.outside if each() is not None)
     relatives = [found for each in twin.outside if isinstance(found := each(), Value)]
     for each in (value, *relatives):
         each.share(weakref.ref(twin))
     twin.share(weakref.ref(value))
-    made = Storage(twin)
+    made = new_storage(twin)
     made.number = storage.number
     return made
 
