@@ -37,7 +37,7 @@ def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Sched
 
     monkeypatch.setattr(plans, "schedule", schedule)
     ENGINE.flush()
-    monkeypatch.setattr(ENGINE, "plans", {})
+    monkeypatch.setattr(ENGINE, "plans", plans.Plans())
     yield found
 
 
