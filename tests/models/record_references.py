@@ -45,11 +45,12 @@ def record_decoder(name: str) -> None:
     family = cases.DECODERS[name][0]
     configuration = "Gemma3TextConfig" if family == "Gemma3" else f"{family}Config"
     config = getattr(transformers, configuration)(**cases.decoder_options(name))
-    model = getattr(transformers, f"{family}ForCausalLM")(config)
+    model = getattr(transformers, f"{family}LMHeadModel" if family == "GPT2" else f"{family}ForCausalLM")(config)
     ids, mask = cases.tokens(torch)
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         model, written, shapes = with_drawn_weights(model, Path(folder), 1.5)
-        positions = (mask.cumsum(-1) - 1).clamp(min=0)
+        # GPT-2 counts positions from the start, padding included, unless it is told them.
+        positions = None if family == "GPT2" else (mask.cumsum(-1) - 1).clamp(min=0)
         outputs = {
             "logits": model(ids).logits,
             "masked_logits": model(ids, attention_mask=mask, position_ids=positions).logits,

@@ -18,6 +18,11 @@ _DECODER = {
     "vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 3, "num_attention_heads": 4,
     "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": None, "eos_token_id": None,
 }  # fmt: skip
+#: what GPT-2 calls its sizes
+_GPT2 = {
+    "vocab_size": 97, "n_embd": 32, "n_inner": 48, "n_layer": 3, "n_head": 4, "n_positions": 64, "pad_token_id": 0, "bos_token_id": None,
+    "eos_token_id": None,
+}  # fmt: skip
 
 
 def _rope(kind: str, **options: Any) -> dict[str, Any]:
@@ -35,6 +40,7 @@ DECODERS: dict[str, tuple[str, dict[str, Any]]] = {
         _rope("llama3", factor=4.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16),
     ),
     "llama_yarn": ("Llama", _rope("yarn", factor=4.0, original_max_position_embeddings=16)),
+    "gpt2": ("GPT2", {}),
     "mistral": ("Mistral", {"sliding_window": 5}),
     "qwen2": ("Qwen2", {}),
     "qwen2_window": ("Qwen2", {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1}),
@@ -265,7 +271,8 @@ def inputs(library: Any, kinds: tuple[str, ...]) -> dict[str, Any]:
 
 def decoder_options(name: str) -> dict[str, Any]:
     """Return all keys of a decoder's configuration."""
-    return {**_DECODER, **DECODERS[name][1]}
+    family, options = DECODERS[name]
+    return {**(_GPT2 if family == "GPT2" else _DECODER), **options}
 
 
 def weights(library: Any, shapes: dict[str, list[int]], scale: float = 1.0) -> dict[str, Any]:

@@ -67,13 +67,10 @@ def test_encoded_weights(name: str, tmp_path: Path, device: str) -> None:
         encoded.save_pretrained(tmp_path / "again")
 
 
-@pytest.mark.parametrize("case", [*cases.DECODERS, "gpt2"])
+@pytest.mark.parametrize("case", cases.DECODERS)
 def test_logits_of_a_few_bits(case: str, tmp_path: Path) -> None:
     """What is promised of every family holds for drawn weights, which have no structure to spare."""
-    if case == "gpt2":
-        adapted("lora_transposed", tmp_path)
-    else:
-        folder_of(case, tmp_path)
+    folder_of(case, tmp_path)
     ids = cases.tokens(torch)[0]
     with torch.no_grad():
         wanted = AutoModelForCausalLM.from_pretrained(tmp_path)(ids).logits
