@@ -20,7 +20,7 @@ from ..program import Capabilities, Pass, Program
 from .access import LANES
 from .combining import together
 from .contraction import Frame, Side
-from .contraction_prepared import TURNS, PreparedGenerator
+from .contraction_prepared import PreparedGenerator
 from .contraction_vector import Strip, VectorGenerator
 from .ir import (
     Buffer,
@@ -110,33 +110,31 @@ class _Generator(PreparedGenerator):
 
     def _stage(self, row: int) -> None:
         body, count, start = self.body, self.pieces * self.sharing, u32(row * self.pieces) if row else None
-        turns = -(-int(count) // self.workgroup)
+        turns = self._few_turns(count)
         # All threads take every turn: those of a subgroup exchange what they found.
-        if turns > TURNS:
+        if not turns:
             with body.loop(self.frame.module.fresh("turn"), fixed(0), lambda at: at < count, self.workgroup) as turn:
                 self._cut(start, *self._piece_of(u32(row), turn + THREAD))
             return
-        places = [THREAD + fixed(turn * self.workgroup) if turn else THREAD for turn in range(turns)]
-        for each in [self._piece_of(u32(row), place) for place in places]:
+        for each in [self._piece_of(u32(row), place) for place in turns]:
             self._cut(start, *each)
 
-    def _piece_of(self, row: Node, thread: Node) -> tuple[Node, list[Node]]:
-        """Write the number of the piece of a row that a thread cuts, which may be behind the last, and its elements; return both."""
+    def _piece_of(self, row: Node, thread: Node) -> tuple[Node, Node, list[Node]]:
+        """Write which piece of a row a thread cuts and the piece's elements; return its number, which may be behind the last, and both."""
         body, fresh = self.body, self.frame.module.fresh
         number = body.let(fresh("number"), thread // fixed(self.sharing))
-        piece = minimum(number, self.pieces - 1)
+        piece = body.let(fresh("piece"), minimum(number, self.pieces - 1))
         values: list[Node] = []
         for first in range(0, PIECE // self.sharing, LANES):
             begin = piece * fixed(PIECE) + (self._member * fixed(LANES) if self.sharing > 1 else fixed(first))
             begin = body.let(fresh("k"), begin)
             places = [begin + fixed(lane) if lane else begin for lane in range(LANES)]
             values += [body.let(fresh("x"), each) for each in self._values(self.small, row, places)]
-        return number, values
+        return number, piece, values
 
-    def _cut(self, start: Node | None, number: Node, values: list[Node]) -> None:
+    def _cut(self, start: Node | None, number: Node, piece: Node, values: list[Node]) -> None:
         """Write what cuts a piece of a row, whose pieces lie from ``start`` on."""
         body, fresh = self.body, self.frame.module.fresh
-        piece = body.let(fresh("piece"), minimum(number, self.pieces - 1))
         largest: Node = fixed(0)
         total = values[0]
         # As integers, so that what is no number is the largest.

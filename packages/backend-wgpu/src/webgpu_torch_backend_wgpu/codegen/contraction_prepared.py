@@ -31,7 +31,7 @@ AT_ONCE = 4
 #: operations that a step of an element takes, of which a few wait for others
 _STEP = 20
 #: most turns that are written one after another, so that their loads are under way together
-TURNS = 4
+_TURNS = 4
 #: bytes that a thread reads at once where these are numbers: what they are multiplied with is near
 _WIDEST = 16
 
@@ -157,21 +157,27 @@ class PreparedGenerator(VectorGenerator):
     def _take(self, side: Side, row: Node, use: Callable[[Node, list[Node], list[Node]], None]) -> None:
         """Write what every thread does with its share of a row: few loads are all under way before the first is used."""
         body, fresh, count = self.body, self.frame.module.fresh, self._steps
-        turns = -(-int(count) // self.workgroup)
-        if turns > TURNS:
+        turns = self._few_turns(count)
+        if not turns:
             with body.loop(fresh("e"), THREAD, lambda at: at < count, self.workgroup) as at:
                 places = self._places(at)
                 use(at, self._values(side, row, places), places)
             return
         taken: list[tuple[Node | None, Node, list[Node], list[Node]]] = []
-        for turn in range(turns):
-            at = body.let(fresh("e"), THREAD + fixed(turn * self.workgroup) if turn else THREAD)
-            sure = (turn + 1) * self.workgroup <= int(count)
+        for number, place in enumerate(turns, 1):
+            at = body.let(fresh("e"), place)
+            sure = number * self.workgroup <= int(count)
             places = self._places(at if sure else minimum(at, count - 1))
             taken.append((None if sure else at < count, at, self._values(side, row, places), places))
         for inside, at, values, places in taken:
             with nullcontext() if inside is None else body.when(inside):
                 use(at, values, places)
+
+    def _few_turns(self, count: int) -> list[Node]:
+        """Return which of so many things a thread takes in each turn, where these are few and written one after another; else nothing."""
+        turns = -(-int(count) // self.workgroup)
+        count = turns if turns <= _TURNS else 0
+        return [THREAD + fixed(turn * self.workgroup) if turn else THREAD for turn in range(count)]
 
     def _know(self, roots: Sequence[Expression]) -> None:
         """Write what is computed from reductions and numbers only: once for all elements of a row."""
