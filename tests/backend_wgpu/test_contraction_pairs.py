@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product as combinations
 from pathlib import Path
+from typing import Any
 
 import codegen_harness
 import matrix_emulation
@@ -19,6 +20,7 @@ from test_contraction_matrix import UNITS, assert_valid, checking
 from webgpu_torch_backend_wgpu.codegen import choose
 from webgpu_torch_backend_wgpu.codegen.contraction_magnitudes import span_of
 from webgpu_torch_backend_wgpu.codegen.contraction_pairs import PairTile, generate_pairs, pair_tiles_of
+from webgpu_torch_backend_wgpu.codegen.contraction_window import channels_inside
 from webgpu_torch_backend_wgpu.modules import Compiler
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
 from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float16, float32
@@ -244,15 +246,57 @@ def test_products_of_halves_and_numbers(kind: dtype, adapter: Adapter) -> None:
 
 @pytest.mark.parametrize("window", [(1, 1, 1), pytest.param((2, 1, 1), marks=pytest.mark.slow)])
 def test_convolutions(window: tuple[int, int, int], adapter: Adapter) -> None:
-    stride, padding, dilation = window
     kernel = convolution(2, 5, 20, (7, 6), 3, window, 1)
-    generator = torch.Generator().manual_seed(1)
-    x, w = torch.randn(2, 5, 7, 6, generator=generator), torch.randn(20, 5, 3, 3, generator=generator)
-    exact = torch.nn.functional.conv2d(x.double(), w.double(), None, stride, padding, dilation)
-    size = torch.nn.functional.conv2d(x.double().abs(), w.double().abs(), None, stride, padding, dilation)
     for tile in adapter.tiles(kernel)[:1]:
-        got = adapter.run(kernel, [x.flatten(), w.flatten()], tile)
-        assert (np.abs(got - exact.numpy().reshape(-1)) <= 2.0**-21 * size.numpy().reshape(-1)).all()
+        compare_convolution(kernel, (2, 5, 20, (7, 6), 3, window, 1), "usual", 1, adapter, tile)
+
+
+def compare_convolution(
+    kernel: Contraction, case: tuple[Any, ...], kind: str, seed: int, adapter: Adapter, tile: PairTile
+) -> None:
+    """Compare a convolution of one kind of numbers with the exact one."""
+    images, channels, filters, size, taps, (stride, padding, dilation), groups = case
+    rows, depth = images * math.prod(size), channels * taps * taps
+    w = numbers(kind, groups * filters, 1, depth, seed)[0].reshape(-1, channels, taps, taps)
+    x = numbers(kind, groups * channels, 1, rows, seed + 1)[0].reshape(-1, images, *size).transpose(0, 1).contiguous()
+
+    def convolve(x: torch.Tensor, w: torch.Tensor) -> np.ndarray:
+        return torch.nn.functional.conv2d(x.double(), w.double(), None, stride, padding, dilation, groups).numpy()
+
+    got = adapter.run(kernel, [x.flatten(), w.flatten()], tile)
+    exact, size_of = convolve(x, w), convolve(x.abs(), w.abs())
+    got, finite = got.reshape(exact.shape), np.isfinite(exact)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(exact))
+    infinite = np.isinf(exact)
+    np.testing.assert_array_equal(got[infinite], exact[infinite])
+    greatest = x.abs()[x.isfinite()].max().item() * w.abs().nan_to_num(0, 0, 0).sum().item()
+    # All images are scaled by one power of two: numbers far below the largest one are kept to its bits.
+    assert (np.abs(got[finite] - exact[finite]) <= 2.0**-21 * size_of[finite] + 2.0**-36 * greatest).all()
+
+
+def any_convolution_by_channels(data: st.DataObject, adapter: Adapter) -> None:
+    number, few = st.integers(1, 3), st.integers(1, 2)
+    taps, window = data.draw(number), (data.draw(few), data.draw(st.integers(0, 2)), data.draw(few))
+    least = window[2] * (taps - 1) + 1
+    size = (data.draw(st.integers(least, least + 3)), data.draw(st.integers(7, 9)) * window[0] + least)
+    channels = 8 * data.draw(number)
+    case = (data.draw(few), channels, data.draw(st.integers(1, 35)), size, taps, window, data.draw(few))
+    kernel = convolution(*case)
+    if math.prod(kernel.k) < 16:
+        return
+    ordered = channels_inside(kernel)
+    assert ordered.k[-1] == 8 and math.prod(ordered.k) == math.prod(kernel.k)
+    kind = data.draw(st.sampled_from(["usual", "positive", "integers", "zeros", "not finite"]))
+    tile = data.draw(st.sampled_from(adapter.tiles(kernel)))
+    compare_convolution(kernel, case, kind, data.draw(st.integers(0, 99)), adapter, tile)
+
+
+@pytest.mark.parametrize(
+    "count",
+    [pytest.param(3, id="some"), pytest.param(40, id="many", marks=[pytest.mark.slow, pytest.mark.timeout(900)])],
+)
+def test_any_convolution_by_channels(count: int, adapter: Adapter) -> None:
+    draw(count, lambda data: any_convolution_by_channels(data, adapter), derandomize=True)
 
 
 def test_sizes_of_long_text_share_pipelines_until_they_stay() -> None:

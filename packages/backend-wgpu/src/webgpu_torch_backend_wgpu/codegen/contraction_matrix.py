@@ -263,9 +263,10 @@ class HalvesLoader(HalvesBlock):
     """
 
     def __init__(
-        self, frame: Frame, side: Side, width: int, tile: MatrixTile, blocks: Array, start: int, prefix: str = ""
-    ) -> None:
-        along_k = side.axis == "k" or not side.strided
+        self, frame: Frame, side: Side, width: int, tile: MatrixTile, blocks: Array, start: int, prefix: str = "",
+        along_k: bool = False,
+    ) -> None:  # fmt: skip
+        along_k = along_k or side.axis == "k" or not side.strided
         along, across = (tile.k, width) if along_k else (width, tile.k)
         super().__init__(
             frame.body, along_k, along, across, tile.pad, tile.threads, blocks, start, prefix or side.group
@@ -290,7 +291,7 @@ class HalvesLoader(HalvesBlock):
 
     def fetch(self, batch: list[Node], base: Node, depth: Node) -> None:
         body, coordinates = self.body, None
-        load = self._vector if self.side.lanes > 1 else self._elements
+        load = self._vector if self.side.lanes > 1 else self._neighbours if self.side.neighbours else self._elements
         if not self.side.strided and self.threads % self.across == 0:
             module = self.frame.module
             row = body.let(module.fresh("row"), self._inside(base + self.position(0)[0], depth)[1])
@@ -328,6 +329,14 @@ class HalvesLoader(HalvesBlock):
             value = self.frame.vector_of(self.side, batch, at_row, at_deep)
             found.append(value if within is None else choose(within, value, zero(value.type)))
         return found
+
+    def _neighbours(self, batch: list[Node], row: Node, deep: Node, coordinates: list[Node] | None) -> list[Node]:
+        """Return eight values that have one place of a window in common."""
+        body, fresh = self.body, self.frame.module.fresh
+        within, row, deep = self._inside(row, deep, _HALVES)
+        row, deep = body.let(fresh("row"), row), body.let(fresh("deep"), deep)
+        values = self.frame.neighbours(self.side, batch, row, deep, coordinates)
+        return values if within is None else [choose(within, value, zero(value.type)) for value in values]
 
     def _elements(self, batch: list[Node], row: Node, deep: Node, coordinates: list[Node] | None) -> list[Node]:
         """Return eight values, computed one by one."""

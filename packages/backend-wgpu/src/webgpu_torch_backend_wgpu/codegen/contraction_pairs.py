@@ -22,10 +22,12 @@ from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import VECTOR_BYTES, Frame, Side, binds
 from .contraction_cost import blocks_seconds
+from .contraction_laid import Laid
 from .contraction_magnitudes import Magnitudes, flag, joined, magnitude, span_of
 from .contraction_matrix import HalvesLoader, MatrixBlock, MatrixTile, fitting_tiles, half_of, unit_of
 from .contraction_tile import Place, Tile, Write, generate_tile
-from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, every, fixed, minimum, vector, zero
+from .contraction_window import channels_inside
+from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, choose, every, fixed, minimum, vector, zero
 from .module import THREAD
 from .pairs import Cutter, exponent_of, makes_pairs, parts_of, power_of_two, unscaled
 from .statements import Body, Do
@@ -93,8 +95,8 @@ def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> b
     if not all(each.loads if each.strided else span_of(kernel, each.value) is not None for each in sides):
         return False
     bound = binds(kernel.operands, kernel.outputs, capabilities)
-    # The magnitudes, parts of a split sum and a report are bound besides.
-    return makes_pairs(capabilities, unit) and bound + 3 <= capabilities.storage_buffers
+    # The magnitudes, what is laid out, parts of a split sum and a report are bound besides.
+    return makes_pairs(capabilities, unit) and bound + 4 <= capabilities.storage_buffers
 
 
 def pair_seconds(kernel: Contraction, tile: PairTile, facts: Facts) -> float:
@@ -112,9 +114,16 @@ def pair_seconds(kernel: Contraction, tile: PairTile, facts: Facts) -> float:
 
 def generate_pairs(kernel: Contraction, capabilities: Capabilities, tile: PairTile) -> Program:
     """Return the program of a contraction by pairs of halves: the magnitudes of all rows first."""
-    magnitudes = Magnitudes(kernel, 0 if tile.splits == 1 else 1)
-    found = generate_tile(kernel, capabilities, tile, lambda frame, _: PairBlock(frame, tile, magnitudes))
-    return Program((magnitudes.find(capabilities), *found.passes), (*found.scratch, magnitudes.nbytes))
+    first = 0 if tile.splits == 1 else 1
+    ordered = channels_inside(kernel)
+    laid: dict[str, Laid] = {}
+    if ordered is not kernel:
+        group = "m" if Side(kernel, kernel.left, "m").strided else "n"
+        laid[group] = Laid(ordered, group, _LEFT, first + 1)
+    magnitudes = Magnitudes(kernel, first, laid)
+    found = generate_tile(ordered, capabilities, tile, lambda frame, _: PairBlock(frame, tile, magnitudes, laid))
+    scratch = (*found.scratch, magnitudes.nbytes, *(each.nbytes for each in laid.values()))
+    return Program((magnitudes.find(capabilities), *found.passes), scratch)
 
 
 class PairsLoader(HalvesLoader):
@@ -127,9 +136,10 @@ class PairsLoader(HalvesLoader):
     whole: Node
 
     def __init__(
-        self, frame: Frame, side: Side, width: int, tile: PairTile, blocks: Array, start: int, magnitudes: Magnitudes
-    ) -> None:
-        super().__init__(frame, side, width, tile, blocks, start)
+        self, frame: Frame, side: Side, width: int, tile: PairTile, blocks: Array, start: int, magnitudes: Magnitudes,
+        along_k: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(frame, side, width, tile, blocks, start, along_k=along_k)
         self.magnitudes = magnitudes
         self.parts, self.pieces = parts_of(side.value), magnitudes.pieces(side)
         self.cutter = Cutter(frame.module, self.parts, _LEFT)
@@ -194,6 +204,55 @@ class PairsLoader(HalvesLoader):
                 body.set(self.cell(number, part), vector("u32", [each[part] for each in words]))
 
 
+class LaidLoader(PairsLoader):
+    """One side that lies in scratch memory as halves: on their way to workgroup memory they change beside infinities only."""
+
+    def __init__(
+        self, frame: Frame, side: Side, width: int, tile: PairTile, blocks: Array, start: int, magnitudes: Magnitudes,
+        laid: Laid,
+    ) -> None:  # fmt: skip
+        super().__init__(frame, side, width, tile, blocks, start, magnitudes, along_k=True)
+        self.laid = laid
+        parts = range(self.parts)
+        self.halves = [[Name(f"{each.text}{part}", each.type) for part in parts] for each in self.registers]
+
+    def declare(self) -> None:
+        for each in (one for some in self.halves for one in some):
+            self.body.var(each.text, None, each.type)
+
+    def begin(self, batch: list[Node], base: Node) -> None:
+        self.declare()
+
+    def fetch(self, batch: list[Node], base: Node, depth: Node) -> None:
+        body, fresh = self.body, self.frame.module.fresh
+        for number, parts in enumerate(self.halves):
+            at_row, at_depth = self.position(number)
+            within, row, deep = self._inside(base + at_row, depth + at_depth, 2 * LANES)
+            row, deep = body.let(fresh("row"), row), body.let(fresh("deep"), deep)
+            for part, target in enumerate(parts):
+                found = self.laid.read(self.frame, part, batch, row, deep)
+                body.set(target, found if within is None else choose(within, found, zero(found.type)))
+
+    def put(self, stage: Node | None) -> None:
+        with self.body.when(self.odd):
+            for number, parts in enumerate(self.halves):
+                words = [self._apart([each.lane(lane) for each in parts]) for lane in range(LANES)]
+                for part in range(self.parts):
+                    self.body.set(self.cell(number, part), vector("u32", [each[part] for each in words]))
+        with self.body.otherwise():
+            for number, parts in enumerate(self.halves):
+                for part, source in enumerate(parts):
+                    self.body.set(self.cell(number, part), source)
+
+    def _apart(self, words: list[Node]) -> list[Node]:
+        """Write what two numbers, given by the words of their halves, are beside infinities and return the words."""
+        halves = [Call("unpack2x16float", (each,), "vec2<f32>") for each in words]
+        pair: Node = halves[0]
+        for each in halves[1:]:
+            pair = pair + each * Literal(2.0**-_LEFT, "f32")
+        return self.cutter.apart(self.body.let(self.frame.module.fresh("pair"), pair))
+
+
 class PairBlock(MatrixBlock):
     """Keeps sums of a few products in matrices, and those of all in registers of the threads."""
 
@@ -201,12 +260,18 @@ class PairBlock(MatrixBlock):
     left: PairsLoader
     right: PairsLoader
 
-    def __init__(self, frame: Frame, tile: PairTile, magnitudes: Magnitudes) -> None:
+    def __init__(self, frame: Frame, tile: PairTile, magnitudes: Magnitudes, laid: dict[str, Laid]) -> None:
         self.frame, self.body, self.tile, self.unit = frame, frame.body, tile, tile.unit
         self.blocks = frame.module.array("blocks", "vec4<u32>", tile.nbytes // VECTOR_BYTES)
-        left, right = (Side(frame.kernel, each.value, each.group) for each in (frame.left, frame.right))
-        self.left = PairsLoader(frame, left, tile.m, tile, self.blocks, 0, magnitudes)
-        self.right = PairsLoader(frame, right, tile.n, tile, self.blocks, self.left.room, magnitudes)
+
+        def loader(side: Side, width: int, start: int) -> PairsLoader:
+            own = Side(frame.kernel, side.value, side.group)
+            if side.group in laid:
+                return LaidLoader(frame, own, width, tile, self.blocks, start, magnitudes, laid[side.group])
+            return PairsLoader(frame, own, width, tile, self.blocks, start, magnitudes)
+
+        self.left = loader(frame.left, tile.m, 0)
+        self.right = loader(frame.right, tile.n, self.left.room)
 
     def declare(self) -> None:
         super().declare()
