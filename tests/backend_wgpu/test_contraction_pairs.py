@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from test_contraction_matrix import UNITS, assert_valid, checking
 from webgpu_torch_backend_wgpu.codegen import choose
 from webgpu_torch_backend_wgpu.codegen.contraction_magnitudes import span_of
-from webgpu_torch_backend_wgpu.codegen.contraction_pairs import PairTile, generate_pairs, pair_tiles_of
+from webgpu_torch_backend_wgpu.codegen.contraction_pairs import PairTile, generate_pairs, laid_groups, pair_tiles_of
 from webgpu_torch_backend_wgpu.codegen.contraction_window import channels_inside
 from webgpu_torch_backend_wgpu.modules import Compiler
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
@@ -139,7 +139,11 @@ class Adapter(matrix_emulation.Adapter):
         """Return the tiles of a kernel, whole and split in two; of an emulation small ones."""
         if self.emulation is None:
             return list(tiles(kernel, self.capabilities))
-        return [PairTile(32, 32, 32, 16, 16, 1, 0, 8, 8, splits, 1, self.emulation.unit) for splits in (1, 2)]
+        return [
+            PairTile(32, 32, 32, 16, 16, 1, 0, 8, 8, splits, 1, self.emulation.unit, laid)
+            for splits in (1, 2)
+            for laid in ((False, True) if laid_groups(kernel) else (False,))
+        ]
 
     def run(self, kernel: Contraction, operands: list[torch.Tensor], tile: PairTile) -> np.ndarray:
         """Return what a tile computes."""

@@ -13,7 +13,7 @@ from webgpu_torch_core.ir.layouts import number_of_elements
 
 from .contraction import VECTOR_BYTES, Frame, Moving, Side
 from .contraction_magnitudes import THREADS, flag
-from .ir import Array, Node, fixed, u32, vector
+from .ir import Array, Node, choose, fixed, minimum, u32, vector, zero
 from .module import THREAD, Module
 from .pairs import Cutter, exponent_of, parts_of, power_of_two
 from .workgroup import Partials
@@ -32,9 +32,10 @@ class Laid:
         self.side = Side(kernel, value, group)
         self.parts = parts_of(value)
         self._moving = Moving(kernel.batch, value)
-        self._depth = number_of_elements(kernel.k)
+        #: depths of a row, with zeros behind the last one up to a whole access
+        self.depth = -(-number_of_elements(kernel.k) // _HALVES) * _HALVES
         self._partials = Partials(number)
-        self._records = self._partials.records(self.parts * self._rows * self._depth // _IN_WORD, "u32")
+        self._records = self._partials.records(self.parts * self._rows * self.depth // _IN_WORD, "u32")
 
     @property
     def nbytes(self) -> int:
@@ -47,23 +48,28 @@ class Laid:
 
     def _at(self, part: int, row: Node, depth: Node) -> Node:
         """Return which word holds a half and the next one."""
-        at = row * u32(self._depth // _IN_WORD) + depth // fixed(_IN_WORD)
-        return at + u32(part * self._rows * self._depth // _IN_WORD) if part else at
+        at = row * u32(self.depth // _IN_WORD) + depth // fixed(_IN_WORD)
+        return at + u32(part * self._rows * self.depth // _IN_WORD) if part else at
 
-    def lay(self, frame: Frame, flat: Node, batch: list[Node], base: Node, count: int, words: Array) -> None:
+    def lay(
+        self, frame: Frame, side: Side, flat: Node, batch: list[Node], base: Node, count: int, words: Array
+    ) -> None:
         """Write how the threads of a workgroup leave ``count`` rows from one on, whose words lie in workgroup memory."""
         module, body, fresh = frame.module, frame.body, frame.module.fresh
-        inner, steps = Frame(self.kernel, module.capabilities, module), self._depth // _HALVES
+        inner, steps = Frame(self.kernel, module.capabilities, module), self.depth // _HALVES
         cutter = Cutter(module, self.parts, self.left)
         cutter.define()
         with body.loop(fresh("step"), THREAD, lambda at: at < u32(count * steps), fixed(THREADS)) as step:
-            own = body.let(fresh("own"), step // steps)
-            row, depth = body.let(fresh("row"), base + own), body.let(fresh("deep"), step % steps * fixed(_HALVES))
+            # Neighbours in memory are read by neighbours among the threads.
+            inner_row, deep = (
+                (step // steps, step % steps) if side.axis == "k" else (step % fixed(count), step // count)
+            )
+            own, depth = body.let(fresh("own"), inner_row), body.let(fresh("deep"), deep * fixed(_HALVES))
+            row = body.let(fresh("row"), base + own)
             with body.when(row < self.side.rows):
                 word = body.let(fresh("word"), words[own])
                 scale = body.let(fresh("scale"), power_of_two(exponent_of(word)))
-                places = [depth + fixed(each) if each else depth for each in range(_HALVES)]
-                values = [inner.element(self.side, batch, row, body.let(fresh("at"), each)) for each in places]
+                values = [self._element(inner, batch, row, depth + fixed(each)) for each in range(_HALVES)]
                 scaled = [body.let(fresh("scaled"), each * scale) for each in values]
                 odd = body.let(fresh("odd"), flag(word))
                 place = body.let(fresh("place"), flat * self.side.rows + row)
@@ -72,6 +78,14 @@ class Laid:
                 with body.otherwise():
                     # No driver knows that it is 0.
                     self._leave(module, place, depth, scaled, lambda pair: cutter.cut(pair, fixed(0) - (odd >> 31)))
+
+    def _element(self, frame: Frame, batch: list[Node], row: Node, depth: Node) -> Node:
+        """Write what computes an element of the side and return it; 0 behind the last one."""
+        body, fresh, ends = frame.body, frame.module.fresh, frame.k < self.depth
+        depth = body.let(fresh("at"), depth)
+        inside = body.let(fresh("inside"), minimum(depth, frame.k - 1)) if ends else depth
+        found = frame.element(self.side, batch, row, inside)
+        return choose(depth < frame.k, found, zero(found.type)) if ends else found
 
     def _leave(
         self, module: Module, row: Node, depth: Node, values: list[Node], cut: Callable[[Node], list[Node]]

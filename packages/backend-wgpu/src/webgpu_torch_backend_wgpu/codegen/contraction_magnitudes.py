@@ -116,7 +116,9 @@ class _Sums:
 class Following(Protocol):
     """Writes what a workgroup does with rows whose magnitudes it has found: see :meth:`.contraction_laid.Laid.lay`."""
 
-    def lay(self, frame: Frame, flat: Node, batch: list[Node], base: Node, count: int, words: Array) -> None:
+    def lay(
+        self, frame: Frame, side: Side, flat: Node, batch: list[Node], base: Node, count: int, words: Array
+    ) -> None:
         """Write what is done with ``count`` rows of a side from ``base`` on, whose words lie in workgroup memory."""
         ...
 
@@ -221,7 +223,7 @@ class Magnitudes:
                 body.set(words[THREAD], word)
         if following and words is not None:
             body.barrier()
-            following.lay(frame, flat, batch, base, count, words)
+            following.lay(frame, side, flat, batch, base, count, words)
 
     def _find_piece(self, frame: Frame, side: Side, span: Span, group: Node) -> None:
         """Write what finds the word of a workgroup's piece of a side."""

@@ -118,18 +118,24 @@ def fitting_tiles(
     unit: MatrixUnit,
     kernel: Contraction,
     capabilities: Capabilities,
+    *own: bool,
 ) -> Iterator[_Kind]:
-    """Return the tiles of some blocks that an adapter has threads and workgroup memory for, with the sum split or not."""
+    """Return the tiles of some blocks that an adapter has threads and workgroup memory for, with the sum split or not.
+
+    ``own``: the values of the fields that tiles have besides those of :class:`MatrixTile`.
+    """
     for block in blocks:
-        tile = _tile(kind, block, unit, 1)
+        tile = _tile(kind, block, unit, 1, own)
         if tile.divides and tile.threads <= capabilities.invocations and tile.nbytes <= capabilities.workgroup_bytes:
             for splits in splits_of(kernel, capabilities):
-                yield _tile(kind, block, unit, splits)
+                yield _tile(kind, block, unit, splits, own)
 
 
 @cache
-def _tile(kind: type[_Kind], block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int) -> _Kind:
-    return kind(*block, 1, 0, _PAD_HALVES, _BAND, splits, 1, unit)
+def _tile(
+    kind: type[_Kind], block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int, own: tuple[bool, ...]
+) -> _Kind:
+    return kind(*block, 1, 0, _PAD_HALVES, _BAND, splits, 1, unit, *own)
 
 
 def unit_of(capabilities: Capabilities) -> MatrixUnit | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 
 from webgpu_torch_core.ir.kernels import Contraction
 from webgpu_torch_core.ir.layouts import number_of_elements
@@ -38,10 +39,14 @@ from .statements import Body, Do
 _SHARES = {(128, 128, 32, 64, 32): (0.137, 310, 1.0, 1), (64, 64, 32, 32, 32): (0.104, 64, 0.75, 2)}
 #: how many times as fast a product of single halves is, one of singles and pairs, and one of pairs
 _PRODUCTS = {1: 1.45, 2: 1.2, 3: 1.0}
-#: how many times as long it takes where a side is read number by number, or at computed places
-_ONE_BY_ONE, _COMPUTED = 1.25, 1.5
+#: how many times as long it takes where a side is read number by number; at computed places; and there by channels
+_ONE_BY_ONE = 1.25
+_COMPUTED = {(128, 128, 32, 64, 32): 1.3, (64, 64, 32, 32, 32): 1.1}
+_CHANNELS = {(128, 128, 32, 64, 32): 2.2, (64, 64, 32, 32, 32): 0.9}
+#: bytes at the memory's rate that laying out an element lasts
+_LAYING = 32
 #: seconds that a kernel must save whose text is long, as it is where places are computed: compiling it takes long, too
-_LONG_TEXT = 1e-4
+_LONG_TEXT = 2e-5
 #: the share of the memory's bandwidth at which magnitudes are found
 _FINDING = 0.75
 #: depths whose products the units add, which round sums towards zero, before the threads do
@@ -51,9 +56,14 @@ _LEFT = 11
 
 
 class PairTile(MatrixTile):
-    """A variant: two blocks of halves for each side, or one where its numbers are halves already."""
+    """A variant: two blocks of halves for each side, or one where its numbers are halves already.
 
-    __slots__ = ()
+    ``laid``: whether sides are laid out first, as :func:`laid_groups` says, and channels are neighbours along k.
+    """
+
+    __slots__ = ("laid",)
+    fields = (*MatrixTile.fields, "laid")
+    laid: bool
 
     @property
     def nbytes(self) -> int:
@@ -79,7 +89,8 @@ def pair_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[P
     unit = unit_of(capabilities)
     if unit is None or not _can(kernel, capabilities, unit):
         return
-    yield from fitting_tiles(PairTile, _SHARES, unit, kernel, capabilities)
+    for laid in (False, True) if laid_groups(kernel) else (False,):
+        yield from fitting_tiles(PairTile, _SHARES, unit, kernel, capabilities, laid)
 
 
 def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> bool:
@@ -96,30 +107,44 @@ def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> b
         return False
     bound = binds(kernel.operands, kernel.outputs, capabilities)
     # The magnitudes, what is laid out, parts of a split sum and a report are bound besides.
-    return makes_pairs(capabilities, unit) and bound + 4 <= capabilities.storage_buffers
+    return makes_pairs(capabilities, unit) and bound + 5 <= capabilities.storage_buffers
+
+
+@lru_cache(64)
+def laid_groups(kernel: Contraction) -> tuple[str, ...]:
+    """Return the groups of the sides that may be laid out: what is read number by number, and what computed places are multiplied by."""
+    sides = Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")
+    computed = not all(each.strided for each in sides)
+    return tuple([each.group for each in sides if each.strided and (computed or each.lanes == 1)])
 
 
 def pair_seconds(kernel: Contraction, tile: PairTile, facts: Facts) -> float:
     """Return an estimate of the time that a tile takes for a contraction, and the magnitudes of its rows before."""
     share, lead, alone, together = _SHARES[tile.block]
     rate = share * _PRODUCTS[parts_of(kernel.left) + parts_of(kernel.right) - 1] * facts.products
-    compiling = 0.0
-    for each in (Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")):
-        rate /= _COMPUTED if not each.strided else _ONE_BY_ONE if each.lanes == 1 else 1
-        compiling += 0.0 if each.strided else _LONG_TEXT
+    sides = Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")
+    more = 0.0
+    for each in sides:
+        if tile.laid and each.group in laid_groups(kernel):
+            more += _LAYING * sum(kernel.operands[node.payload[0]].numel for node in each.loads) / facts.bandwidth
+        elif not each.strided and tile.laid and channels_inside(kernel) is not kernel:
+            rate /= _CHANNELS[tile.block]
+        elif not each.strided:
+            rate /= _COMPUTED[tile.block]
+            more += _LONG_TEXT
+        elif each.lanes == 1:
+            rate /= _ONE_BY_ONE
     multiplying = blocks_seconds(kernel, tile, facts, rate, lead, alone, together)
     moved = kernel.nbytes() / facts.bandwidth
-    return max(multiplying, moved) + moved / _FINDING + facts.dispatch + compiling
+    return max(multiplying, moved) + moved / _FINDING + facts.dispatch + more
 
 
 def generate_pairs(kernel: Contraction, capabilities: Capabilities, tile: PairTile) -> Program:
     """Return the program of a contraction by pairs of halves: the magnitudes of all rows first."""
     first = 0 if tile.splits == 1 else 1
-    ordered = channels_inside(kernel)
-    laid: dict[str, Laid] = {}
-    if ordered is not kernel:
-        group = "m" if Side(kernel, kernel.left, "m").strided else "n"
-        laid[group] = Laid(ordered, group, _LEFT, first + 1)
+    groups = laid_groups(kernel) if tile.laid else ()
+    ordered = channels_inside(kernel) if tile.laid else kernel
+    laid = {group: Laid(ordered, group, _LEFT, first + 1 + number) for number, group in enumerate(groups)}
     magnitudes = Magnitudes(kernel, first, laid)
     found = generate_tile(ordered, capabilities, tile, lambda frame, _: PairBlock(frame, tile, magnitudes, laid))
     scratch = (*found.scratch, magnitudes.nbytes, *(each.nbytes for each in laid.values()))
@@ -227,8 +252,12 @@ class LaidLoader(PairsLoader):
         body, fresh = self.body, self.frame.module.fresh
         for number, parts in enumerate(self.halves):
             at_row, at_depth = self.position(number)
-            within, row, deep = self._inside(base + at_row, depth + at_depth, 2 * LANES)
-            row, deep = body.let(fresh("row"), row), body.let(fresh("deep"), deep)
+            row, deep = body.let(fresh("row"), base + at_row), body.let(fresh("deep"), depth + at_depth)
+            within = deep < self.laid.depth if self.edge_depth else None
+            if self.edge_rows:
+                row = body.let(fresh("row"), minimum(row, self.side.rows - 1))
+            if within is not None:
+                deep = body.let(fresh("deep"), minimum(deep, self.laid.depth - 2 * LANES))
             for part, target in enumerate(parts):
                 found = self.laid.read(self.frame, part, batch, row, deep)
                 body.set(target, found if within is None else choose(within, found, zero(found.type)))
