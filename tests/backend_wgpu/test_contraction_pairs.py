@@ -18,9 +18,9 @@ from contraction_cases import draw, product
 from hypothesis import strategies as st
 from test_contraction_matrix import UNITS, assert_valid, checking
 from webgpu_torch_backend_wgpu.codegen import choose
+from webgpu_torch_backend_wgpu.codegen.contraction_laid import laid_groups
 from webgpu_torch_backend_wgpu.codegen.contraction_magnitudes import span_of
-from webgpu_torch_backend_wgpu.codegen.contraction_pairs import PairTile, generate_pairs, laid_groups, pair_tiles_of
-from webgpu_torch_backend_wgpu.codegen.contraction_window import channels_inside
+from webgpu_torch_backend_wgpu.codegen.contraction_pairs import PairTile, generate_pairs, pair_tiles_of
 from webgpu_torch_backend_wgpu.modules import Compiler
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
 from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float16, float32
@@ -142,7 +142,7 @@ class Adapter(matrix_emulation.Adapter):
         return [
             PairTile(32, 32, 32, 16, 16, 1, 0, 8, 8, splits, 1, self.emulation.unit, laid)
             for splits in (1, 2)
-            for laid in ((False, True) if laid_groups(kernel) else (False,))
+            for laid in ((False, True) if laid_groups(kernel, (kernel.left, kernel.right), 4) else (False,))
         ]
 
     def run(self, kernel: Contraction, operands: list[torch.Tensor], tile: PairTile) -> np.ndarray:
@@ -278,31 +278,6 @@ def compare_convolution(
     assert (np.abs(got[finite] - exact[finite]) <= 2.0**-21 * size_of[finite] + 2.0**-36 * greatest).all()
 
 
-def any_convolution_by_channels(data: st.DataObject, adapter: Adapter) -> None:
-    number, few = st.integers(1, 3), st.integers(1, 2)
-    taps, window = data.draw(number), (data.draw(few), data.draw(st.integers(0, 2)), data.draw(few))
-    least = window[2] * (taps - 1) + 1
-    size = (data.draw(st.integers(least, least + 3)), data.draw(st.integers(7, 9)) * window[0] + least)
-    channels = 8 * data.draw(number)
-    case = (data.draw(few), channels, data.draw(st.integers(1, 35)), size, taps, window, data.draw(few))
-    kernel = convolution(*case)
-    if math.prod(kernel.k) < 16:
-        return
-    ordered = channels_inside(kernel)
-    assert ordered.k[-1] == 8 and math.prod(ordered.k) == math.prod(kernel.k)
-    kind = data.draw(st.sampled_from(["usual", "positive", "integers", "zeros", "not finite"]))
-    tile = data.draw(st.sampled_from(adapter.tiles(kernel)))
-    compare_convolution(kernel, case, kind, data.draw(st.integers(0, 99)), adapter, tile)
-
-
-@pytest.mark.parametrize(
-    "count",
-    [pytest.param(3, id="some"), pytest.param(40, id="many", marks=[pytest.mark.slow, pytest.mark.timeout(900)])],
-)
-def test_any_convolution_by_channels(count: int, adapter: Adapter) -> None:
-    draw(count, lambda data: any_convolution_by_channels(data, adapter), derandomize=True)
-
-
 def test_sizes_of_long_text_share_pipelines_until_they_stay() -> None:
     device = checking()
     compiler = Compiler(device.gpu, able(), trusted=False)
@@ -310,9 +285,9 @@ def test_sizes_of_long_text_share_pipelines_until_they_stay() -> None:
     assert all("pairs" in choose(each, able())[0].name for each in layers)
     found = compiler.compile(layers)
     assert all(each.shared for each in found.values())
-    # Magnitudes, parts and their sums: one pipeline each, however many layers there are.
-    assert compiler.compiled_pipelines == 3
+    # Magnitudes, what is laid out, parts and their sums: one pipeline each, however many layers there are.
+    assert compiler.compiled_pipelines == 4
     own = compiler.compile(layers, own=True)
     assert not any(each.shared for each in own.values())
     # The sums are of as many results in all of them.
-    assert compiler.compiled_pipelines == 3 + 2 * len(layers)
+    assert compiler.compiled_pipelines == 4 + 3 * len(layers)

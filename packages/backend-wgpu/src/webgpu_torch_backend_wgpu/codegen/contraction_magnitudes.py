@@ -8,8 +8,8 @@ leave what they found, and who needs it takes the largest.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction
@@ -113,23 +113,13 @@ class _Sums:
         return join(left[0], right[0]), join(left[1], right[1])
 
 
-class Following(Protocol):
-    """Writes what a workgroup does with rows whose magnitudes it has found: see :meth:`.contraction_laid.Laid.lay`."""
-
-    def lay(
-        self, frame: Frame, side: Side, flat: Node, batch: list[Node], base: Node, count: int, words: Array
-    ) -> None:
-        """Write what is done with ``count`` rows of a side from ``base`` on, whose words lie in workgroup memory."""
-        ...
-
-
 class Magnitudes:
     """The words of both sides: of all rows, ``[side, batch, row]`` with the dimensions of ``batch`` along which a side moves; or of
     what workgroups found of a whole side."""
 
-    def __init__(self, kernel: Contraction, number: int, following: Mapping[str, Following] | None = None) -> None:
-        """``number``: of the scratch buffer; ``following``: what is done with the rows of sides, by their groups."""
-        self.kernel, self._following = kernel, following or {}
+    def __init__(self, kernel: Contraction, number: int) -> None:
+        """``number``: of the scratch buffer."""
+        self.kernel = kernel
         self._partials = Partials(number)
         sides = Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")
         #: where the numbers of a side lie that is taken as a whole, by its group
@@ -214,16 +204,9 @@ class Magnitudes:
         for number in range(own):
             body.set(found[(place * fixed(own) + fixed(number)) * fixed(teams) + part], words.word(number))
         body.barrier()
-        following = self._following.get(side.group)
-        words = frame.module.array(fresh("words"), "u32", count) if following else None
         with body.when(every(THREAD < fixed(count), base + THREAD < side.rows)):
             word = _largest(frame.module, found, THREAD * fixed(teams), teams)
             self._records[side.group].write(frame.module, flat * side.rows + base + THREAD, [word])
-            if words is not None:
-                body.set(words[THREAD], word)
-        if following and words is not None:
-            body.barrier()
-            following.lay(frame, side, flat, batch, base, count, words)
 
     def _find_piece(self, frame: Frame, side: Side, span: Span, group: Node) -> None:
         """Write what finds the word of a workgroup's piece of a side."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 
 from webgpu_torch_core.ir.kernels import Contraction
 from webgpu_torch_core.ir.layouts import number_of_elements
@@ -23,12 +22,12 @@ from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import VECTOR_BYTES, Frame, Side, binds
 from .contraction_cost import blocks_seconds
-from .contraction_laid import Laid
+from .contraction_laid import Laid, laid_groups, laid_sides, laying, laying_seconds
 from .contraction_magnitudes import Magnitudes, flag, joined, magnitude, span_of
 from .contraction_matrix import HalvesLoader, MatrixBlock, MatrixTile, fitting_tiles, half_of, unit_of
 from .contraction_tile import Place, Tile, Write, generate_tile
 from .contraction_window import channels_inside
-from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, choose, every, fixed, minimum, vector, zero
+from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, every, fixed, minimum, vector, zero
 from .module import THREAD
 from .pairs import Cutter, exponent_of, makes_pairs, parts_of, power_of_two, unscaled
 from .statements import Body, Do
@@ -43,8 +42,6 @@ _PRODUCTS = {1: 1.45, 2: 1.2, 3: 1.0}
 _ONE_BY_ONE = 1.25
 _COMPUTED = {(128, 128, 32, 64, 32): 1.3, (64, 64, 32, 32, 32): 1.1}
 _CHANNELS = {(128, 128, 32, 64, 32): 2.2, (64, 64, 32, 32, 32): 0.9}
-#: bytes at the memory's rate that laying out an element lasts
-_LAYING = 32
 #: seconds that a kernel must save whose text is long, as it is where places are computed: compiling it takes long, too
 _LONG_TEXT = 2e-5
 #: the share of the memory's bandwidth at which magnitudes are found
@@ -56,14 +53,9 @@ _LEFT = 11
 
 
 class PairTile(MatrixTile):
-    """A variant: two blocks of halves for each side, or one where its numbers are halves already.
+    """A variant: two blocks of halves for each side, or one where its numbers are halves already."""
 
-    ``laid``: whether sides are laid out first, as :func:`laid_groups` says, and channels are neighbours along k.
-    """
-
-    __slots__ = ("laid",)
-    fields = (*MatrixTile.fields, "laid")
-    laid: bool
+    __slots__ = ()
 
     @property
     def nbytes(self) -> int:
@@ -89,8 +81,7 @@ def pair_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[P
     unit = unit_of(capabilities)
     if unit is None or not _can(kernel, capabilities, unit):
         return
-    for laid in (False, True) if laid_groups(kernel) else (False,):
-        yield from fitting_tiles(PairTile, _SHARES, unit, kernel, capabilities, laid)
+    yield from fitting_tiles(PairTile, _SHARES, unit, kernel, capabilities, _laid_groups(kernel))
 
 
 def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> bool:
@@ -110,12 +101,9 @@ def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> b
     return makes_pairs(capabilities, unit) and bound + 5 <= capabilities.storage_buffers
 
 
-@lru_cache(64)
-def laid_groups(kernel: Contraction) -> tuple[str, ...]:
-    """Return the groups of the sides that may be laid out: what is read number by number, and what computed places are multiplied by."""
-    sides = Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")
-    computed = not all(each.strided for each in sides)
-    return tuple([each.group for each in sides if each.strided and (computed or each.lanes == 1)])
+def _laid_groups(kernel: Contraction) -> tuple[str, ...]:
+    """Return the groups of the sides that may be laid out."""
+    return laid_groups(kernel, (kernel.left, kernel.right), LANES)
 
 
 def pair_seconds(kernel: Contraction, tile: PairTile, facts: Facts) -> float:
@@ -123,11 +111,12 @@ def pair_seconds(kernel: Contraction, tile: PairTile, facts: Facts) -> float:
     share, lead, alone, together = _SHARES[tile.block]
     rate = share * _PRODUCTS[parts_of(kernel.left) + parts_of(kernel.right) - 1] * facts.products
     sides = Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")
-    more = 0.0
+    laid = _laid_groups(kernel) if tile.laid else ()
+    more = laying_seconds(kernel, laid, facts)
     for each in sides:
-        if tile.laid and each.group in laid_groups(kernel):
-            more += _LAYING * sum(kernel.operands[node.payload[0]].numel for node in each.loads) / facts.bandwidth
-        elif not each.strided and tile.laid and channels_inside(kernel) is not kernel:
+        if each.group in laid:
+            continue
+        if not each.strided and tile.laid and channels_inside(kernel) is not kernel:
             rate /= _CHANNELS[tile.block]
         elif not each.strided:
             rate /= _COMPUTED[tile.block]
@@ -142,13 +131,15 @@ def pair_seconds(kernel: Contraction, tile: PairTile, facts: Facts) -> float:
 def generate_pairs(kernel: Contraction, capabilities: Capabilities, tile: PairTile) -> Program:
     """Return the program of a contraction by pairs of halves: the magnitudes of all rows first."""
     first = 0 if tile.splits == 1 else 1
-    groups = laid_groups(kernel) if tile.laid else ()
+    groups = _laid_groups(kernel) if tile.laid else ()
+    laid = laid_sides(kernel, (kernel.left, kernel.right), groups, first + 1)
+    magnitudes = Magnitudes(kernel, first)
     ordered = channels_inside(kernel) if tile.laid else kernel
-    laid = {group: Laid(ordered, group, _LEFT, first + 1 + number) for number, group in enumerate(groups)}
-    magnitudes = Magnitudes(kernel, first, laid)
     found = generate_tile(ordered, capabilities, tile, lambda frame, _: PairBlock(frame, tile, magnitudes, laid))
+    before = [magnitudes.find(capabilities)]
+    before += [laying(kernel, [*laid.values()], capabilities, magnitudes, _LEFT)] if laid else []
     scratch = (*found.scratch, magnitudes.nbytes, *(each.nbytes for each in laid.values()))
-    return Program((magnitudes.find(capabilities), *found.passes), scratch)
+    return Program((*before, *found.passes), scratch)
 
 
 class PairsLoader(HalvesLoader):
@@ -162,9 +153,9 @@ class PairsLoader(HalvesLoader):
 
     def __init__(
         self, frame: Frame, side: Side, width: int, tile: PairTile, blocks: Array, start: int, magnitudes: Magnitudes,
-        along_k: bool = False,
+        laid: Laid | None,
     ) -> None:  # fmt: skip
-        super().__init__(frame, side, width, tile, blocks, start, along_k=along_k)
+        super().__init__(frame, side, width, tile, blocks, start, laid=laid)
         self.magnitudes = magnitudes
         self.parts, self.pieces = parts_of(side.value), magnitudes.pieces(side)
         self.cutter = Cutter(frame.module, self.parts, _LEFT)
@@ -230,37 +221,21 @@ class PairsLoader(HalvesLoader):
 
 
 class LaidLoader(PairsLoader):
-    """One side that lies in scratch memory as halves: on their way to workgroup memory they change beside infinities only."""
-
-    def __init__(
-        self, frame: Frame, side: Side, width: int, tile: PairTile, blocks: Array, start: int, magnitudes: Magnitudes,
-        laid: Laid,
-    ) -> None:  # fmt: skip
-        super().__init__(frame, side, width, tile, blocks, start, magnitudes, along_k=True)
-        self.laid = laid
-        parts = range(self.parts)
-        self.halves = [[Name(f"{each.text}{part}", each.type) for part in parts] for each in self.registers]
+    """One side that is laid out: on its way to workgroup memory it changes beside infinities only."""
 
     def declare(self) -> None:
-        for each in (one for some in self.halves for one in some):
-            self.body.var(each.text, None, each.type)
+        #: for each fetch the words of each part
+        self.halves = [
+            [self.body.var(f"{each.text}{part}", None, each.type) for part in range(self.parts)]
+            for each in self.registers
+        ]
 
     def begin(self, batch: list[Node], base: Node) -> None:
         self.declare()
 
-    def fetch(self, batch: list[Node], base: Node, depth: Node) -> None:
-        body, fresh = self.body, self.frame.module.fresh
-        for number, parts in enumerate(self.halves):
-            at_row, at_depth = self.position(number)
-            row, deep = body.let(fresh("row"), base + at_row), body.let(fresh("deep"), depth + at_depth)
-            within = deep < self.laid.depth if self.edge_depth else None
-            if self.edge_rows:
-                row = body.let(fresh("row"), minimum(row, self.side.rows - 1))
-            if within is not None:
-                deep = body.let(fresh("deep"), minimum(deep, self.laid.depth - 2 * LANES))
-            for part, target in enumerate(parts):
-                found = self.laid.read(self.frame, part, batch, row, deep)
-                body.set(target, found if within is None else choose(within, found, zero(found.type)))
+    def keep(self, number: int, values: list[Node]) -> None:
+        for target, value in zip(self.halves[number], values, strict=True):
+            self.body.set(target, value)
 
     def put(self, stage: Node | None) -> None:
         with self.body.when(self.odd):
@@ -294,10 +269,9 @@ class PairBlock(MatrixBlock):
         self.blocks = frame.module.array("blocks", "vec4<u32>", tile.nbytes // VECTOR_BYTES)
 
         def loader(side: Side, width: int, start: int) -> PairsLoader:
-            own = Side(frame.kernel, side.value, side.group)
-            if side.group in laid:
-                return LaidLoader(frame, own, width, tile, self.blocks, start, magnitudes, laid[side.group])
-            return PairsLoader(frame, own, width, tile, self.blocks, start, magnitudes)
+            own, found = Side(frame.kernel, side.value, side.group), laid.get(side.group)
+            kind = PairsLoader if found is None else LaidLoader
+            return kind(frame, own, width, tile, self.blocks, start, magnitudes, found)
 
         self.left = loader(frame.left, tile.m, 0)
         self.right = loader(frame.right, tile.n, self.left.room)

@@ -99,10 +99,6 @@ class Module:
             self.shared.append(found)
         return found
 
-    def has_function(self, name: str) -> bool:
-        """Return whether the module has a function of a name."""
-        return any(isinstance(each, Function) and each.name == name for each in self.shared)
-
     @contextmanager
     def function(self, name: str, parameters: dict[str, str], result: str) -> Iterator[list[Name]]:
         """Open the body of a function of the module, without a result where its type is empty; gives its parameters' names."""

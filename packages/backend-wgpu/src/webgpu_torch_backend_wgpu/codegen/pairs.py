@@ -86,9 +86,7 @@ class Cutter:
         return [body.let(fresh("halves"), Call("pack2x16float", (each,), "u32")) for each in halves]
 
     def define(self) -> None:
-        """Write the function, once, that cuts a number beside infinities, whose products must not be 0 or of both signs."""
-        if self.module.has_function(_APART):
-            return
+        """Write the function that cuts a number beside infinities, whose products must not be 0 or of both signs."""
         with self.module.function(_APART, {"x": "f32"}, "vec2<f32>") as (x,):
             body = self.module.body
             bits = body.let("bits", bitcast("u32", x))
