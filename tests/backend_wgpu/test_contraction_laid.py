@@ -104,7 +104,7 @@ def any_product_of_halves(data: st.DataObject, adapter: HalvesAdapter) -> None:
     m, n, k = (2 * data.draw(each) + 1 for each in (size, size, st.integers(8, 100)))
     layouts = data.draw(st.sampled_from("rc")), data.draw(st.sampled_from("rc"))
     kernel, operands, exact = product(data.draw(st.integers(1, 2)), m, n, k, layouts, float16, data.draw(st.booleans()))
-    assert laid_groups(kernel, (kernel.left.arguments[0], kernel.right.arguments[0]), 8) == ("m", "n")
+    assert laid_groups(kernel, (kernel.left.arguments[0], kernel.right.arguments[0]), 8, False, 1 << 30) == ("m", "n")
     tile = data.draw(st.sampled_from(adapter.tiles(kernel)))
     close(adapter.run(kernel, operands, tile), exact, k)
 

@@ -117,7 +117,9 @@ def matrix_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator
     unit = unit_of(capabilities)
     if unit is None or half_of(kernel.left) is None or half_of(kernel.right) is None:
         return
-    yield from fitting_tiles(MatrixTile, _SHARES, unit, kernel, capabilities, _laid_groups(kernel))
+    yield from fitting_tiles(
+        MatrixTile, _SHARES, unit, kernel, capabilities, _laid_groups(kernel, capabilities.binding_bytes)
+    )
 
 
 def fitting_tiles(
@@ -162,9 +164,9 @@ def half_of(side: Expression) -> Expression | None:
     return None
 
 
-def _laid_groups(kernel: Contraction) -> tuple[str, ...]:
+def _laid_groups(kernel: Contraction, binding_bytes: int = 1 << 62) -> tuple[str, ...]:
     """Return the groups of the sides of halves that may be laid out."""
-    return laid_groups(kernel, (kernel.left.arguments[0], kernel.right.arguments[0]), _HALVES)
+    return laid_groups(kernel, (kernel.left.arguments[0], kernel.right.arguments[0]), _HALVES, False, binding_bytes)
 
 
 def matrix_seconds(kernel: Contraction, tile: MatrixTile, facts: Facts) -> float:
@@ -207,7 +209,7 @@ def generate_matrix(kernel: Contraction, capabilities: Capabilities, tile: Matri
     if not tile.laid:
         return generate_tile(kernel, capabilities, tile, lambda frame, _: MatrixBlock(frame, tile, {}))
     first = 0 if tile.splits == 1 else 1
-    laid = laid_sides(kernel, (kernel.left.arguments[0], kernel.right.arguments[0]), _laid_groups(kernel), first)
+    laid = laid_sides(kernel, (kernel.left.arguments[0], kernel.right.arguments[0]), _laid_groups(kernel), tile, first)
     ordered = channels_inside(kernel)
     found = generate_tile(ordered, capabilities, tile, lambda frame, _: MatrixBlock(frame, tile, laid))
     scratch = (*found.scratch, *(each.nbytes for each in laid.values()))
@@ -303,9 +305,9 @@ class HalvesLoader(HalvesBlock):
             frame.body, along_k, along, across, tile.pad, tile.threads, blocks, start, prefix or side.group
         )
         self.frame, self.side, self.laid = frame, side, laid
-        self.edge_rows = side.rows % width != 0
+        self.edge_rows = laid is None and side.rows % width != 0
         # A part of a split sum ends at a multiple of the block's depth, except the last one.
-        self.edge_depth = frame.k % tile.k != 0 or tile.splits > 1
+        self.edge_depth = laid is None and (frame.k % tile.k != 0 or tile.splits > 1)
         for node in side.loads if side.lanes > 1 else ():
             if node.dtype.name == "float16" and side.step(node, side.axis, side.lanes):
                 frame.buffers.in_words.add(node.payload[0])
@@ -341,13 +343,9 @@ class HalvesLoader(HalvesBlock):
 
     def _laid(self, batch: list[Node], row: Node, deep: Node, coordinates: list[Node] | None) -> list[Node]:
         """Return eight values that have been laid out: the words of each part."""
-        body, fresh, laid = self.body, self.frame.module.fresh, self.laid
-        assert laid is not None
-        within = deep < laid.depth if self.edge_depth else None
-        row = body.let(fresh("row"), minimum(row, self.side.rows - 1) if self.edge_rows else row)
-        deep = body.let(fresh("deep"), deep if within is None else minimum(deep, laid.depth - _HALVES))
-        found = laid.read(self.frame, batch, row, deep)
-        return found if within is None else [choose(within, each, zero(each.type)) for each in found]
+        body, fresh = self.body, self.frame.module.fresh
+        assert self.laid is not None
+        return self.laid.read(self.frame, batch, body.let(fresh("row"), row), body.let(fresh("deep"), deep))
 
     def keep(self, number: int, values: list[Node]) -> None:
         """Write eight values into the registers of fetch ``number``: halves as they lie in memory, or those that were computed."""

@@ -38,9 +38,11 @@ from .statements import Body, Do
 _SHARES = {(128, 128, 32, 64, 32): (0.137, 310, 1.0, 1), (64, 64, 32, 32, 32): (0.104, 64, 0.75, 2)}
 #: how many times as fast a product of single halves is, one of singles and pairs, and one of pairs
 _PRODUCTS = {1: 1.45, 2: 1.2, 3: 1.0}
-#: how many times as long it takes where a side is read number by number; at computed places; and there by channels
+#: how many times as long it takes where a side is read number by number; at computed places; where both sides are laid
+#: out; and at computed places by channels
 _ONE_BY_ONE = 1.25
 _COMPUTED = {(128, 128, 32, 64, 32): 1.3, (64, 64, 32, 32, 32): 1.1}
+_BOTH_LAID = {(128, 128, 32, 64, 32): 0.83, (64, 64, 32, 32, 32): 0.93}
 _CHANNELS = {(128, 128, 32, 64, 32): 2.2, (64, 64, 32, 32, 32): 0.9}
 #: seconds that a kernel must save whose text is long, as it is where places are computed: compiling it takes long, too
 _LONG_TEXT = 2e-5
@@ -81,7 +83,9 @@ def pair_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[P
     unit = unit_of(capabilities)
     if unit is None or not _can(kernel, capabilities, unit):
         return
-    yield from fitting_tiles(PairTile, _SHARES, unit, kernel, capabilities, _laid_groups(kernel))
+    yield from fitting_tiles(
+        PairTile, _SHARES, unit, kernel, capabilities, _laid_groups(kernel, capabilities.binding_bytes)
+    )
 
 
 def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> bool:
@@ -101,9 +105,9 @@ def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> b
     return makes_pairs(capabilities, unit) and bound + 5 <= capabilities.storage_buffers
 
 
-def _laid_groups(kernel: Contraction) -> tuple[str, ...]:
+def _laid_groups(kernel: Contraction, binding_bytes: int = 1 << 62) -> tuple[str, ...]:
     """Return the groups of the sides that may be laid out."""
-    return laid_groups(kernel, (kernel.left, kernel.right), LANES)
+    return laid_groups(kernel, (kernel.left, kernel.right), LANES, True, binding_bytes)
 
 
 def pair_seconds(kernel: Contraction, tile: PairTile, facts: Facts) -> float:
@@ -113,6 +117,7 @@ def pair_seconds(kernel: Contraction, tile: PairTile, facts: Facts) -> float:
     sides = Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")
     laid = _laid_groups(kernel) if tile.laid else ()
     more = laying_seconds(kernel, laid, facts)
+    rate /= _BOTH_LAID[tile.block] if len(laid) == len(sides) else 1
     for each in sides:
         if each.group in laid:
             continue
@@ -132,7 +137,7 @@ def generate_pairs(kernel: Contraction, capabilities: Capabilities, tile: PairTi
     """Return the program of a contraction by pairs of halves: the magnitudes of all rows first."""
     first = 0 if tile.splits == 1 else 1
     groups = _laid_groups(kernel) if tile.laid else ()
-    laid = laid_sides(kernel, (kernel.left, kernel.right), groups, first + 1)
+    laid = laid_sides(kernel, (kernel.left, kernel.right), groups, tile, first + 1)
     magnitudes = Magnitudes(kernel, first)
     ordered = channels_inside(kernel) if tile.laid else kernel
     found = generate_tile(ordered, capabilities, tile, lambda frame, _: PairBlock(frame, tile, magnitudes, laid))
