@@ -120,8 +120,8 @@ class Laid:
             return
         word = body.let(fresh("word"), magnitudes.read(inner, self.side, batch, row))
         scale, odd = body.let(fresh("scale"), power_of_two(exponent_of(word))), body.let(fresh("odd"), flag(word))
-        scaled = [body.let(fresh("scaled"), each * scale) for each in values]
         cutter = Cutter(module, self.parts, left)
+        scaled = [cutter.beyond_zero(body.let(fresh("scaled"), each * scale)) for each in values]
         with body.when(odd.differs(fixed(0))):
             self._cut(module, batch, row, depth, scaled, cutter.apart)
         with body.otherwise():
