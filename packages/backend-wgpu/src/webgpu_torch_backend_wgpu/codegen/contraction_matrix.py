@@ -304,7 +304,7 @@ class HalvesLoader(HalvesBlock):
         super().__init__(
             frame.body, along_k, along, across, tile.pad, tile.threads, blocks, start, prefix or side.group
         )
-        self.frame, self.side, self.laid = frame, side, laid
+        self.frame, self.side, self.width, self.laid = frame, side, width, laid
         self.edge_rows = laid is None and side.rows % width != 0
         # A part of a split sum ends at a multiple of the block's depth, except the last one.
         self.edge_depth = laid is None and (frame.k % tile.k != 0 or tile.splits > 1)

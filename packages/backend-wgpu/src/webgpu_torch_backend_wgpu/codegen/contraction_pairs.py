@@ -196,7 +196,7 @@ class PairsLoader(HalvesLoader):
 
     def word(self, batch: list[Node], row: Node) -> Node:
         """Write the load of a row's word and return it."""
-        inside = minimum(row, self.side.rows - 1) if self.edge_rows else row
+        inside = minimum(row, self.side.rows - 1) if self.side.rows % self.width else row
         found = self.magnitudes.read(self.frame, self.side, batch, inside)
         return self.body.let(self.frame.module.fresh("word"), found)
 
