@@ -34,7 +34,7 @@ from ...record.devices import MetaEngine
 from ...record.grad_mode import recording
 from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
-from ...tensors.tensor import MetaValue, Tensor, check_supported, new_storage
+from ...tensors.tensor import MetaValue, Tensor, check_supported, new_storage, new_tensor
 from ..common import (
     needs_gradient,
     refusing,
@@ -148,7 +148,7 @@ class Elementwise:
             if found.dtype not in engine.device.dtypes:
                 check_supported(engine, found.dtype)
             value = engine.record(found.kernel, values, parameters)[0]
-        result = Tensor._from_storage(new_storage(value), found.layout, found.dtype, place)
+        result = new_tensor(new_storage(value), found.layout, found.dtype, place)
         may = tracked is not False and found.dtype.category >= 2 and recording.enabled
         if may and (tracked or needs_gradient(*operands)):
             self._track(found, result, operands, extras)
@@ -174,7 +174,7 @@ class Elementwise:
             ):  # fmt: skip
                 return self.call((one, other))
             (made,) = engine.record(found.kernel, (value, second))
-            return Tensor._from_storage(new_storage(made), found.layout, found.dtype, place)
+            return new_tensor(new_storage(made), found.layout, found.dtype, place)
 
         return operator
 
