@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 import webgpu_torch_core as core
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from webgpu_torch_backend_cpu import channels, contracting, rows
 
@@ -47,6 +47,8 @@ def run(library, data, options, transposed, kind):
 
 @settings(max_examples=40, deadline=None)
 @given(convolutions())
+@example(((1, 1, 9), (1, 1, 3), {"stride": 1, "padding": 1, "dilation": 1, "groups": 1}, False, "float32"))
+@example(((1, 3, 9, 8), (3, 1, 3, 3), {"stride": 1, "padding": 1, "dilation": 1, "groups": 3}, False, "float16"))
 def test_values_and_gradients(case):
     shape, weight, options, turned, kind = case
     torch.manual_seed(0)

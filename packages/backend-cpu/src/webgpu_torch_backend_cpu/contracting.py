@@ -7,6 +7,8 @@ where a product would have one row, are computed otherwise (:mod:`.channels`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,22 +69,17 @@ def _by_rows(
     n = range(first, first + counts[2])
     left = left.reshape((domain[0], *domain[n.stop :]))
     target = None if into is None else into[(slice(None), *(0,) * counts[1])]
-    memory = load = None
-    # (Elsewhere channels are no axis of what is copied.)
-    if window.axes and dict(window.rest.factors).get(0):
+    load: Callable[[int], None] | None = None
+    if window.axes and window.has_axis(0):
         place, size = padded(flat, window, domain, n), np.dtype(kind).itemsize
         if rows.rows_of(domain[first:], tuple(step * size for step in place.steps[first:]), counts[2], size) is None:
             return None
         per_channel = math.prod(place.whole[1:]) * size
         channels = len(range(domain[0])[next(blocks(domain[0], per_channel, PADDED_BYTES))])
         copy, memory = place.empty(kind, channels)
-        right = place.window(copy, (channels, *domain[1:]))
-
-        def load(start: int) -> None:
-            part = place.source[start : start + channels]
-            copy[(slice(len(part)), *place.inside[1:])] = part
+        right, load = place.window(copy, (channels, *domain[1:])), partial(place.fill, copy)
     else:
-        right, _ = patches(flat, window, domain, kind)
+        right, memory = patches(flat, window, domain, kind)
     right = right[(slice(None), *(0,) * counts[1])]
     found = rows.contract(left, right, target, load)
     if memory is not None:

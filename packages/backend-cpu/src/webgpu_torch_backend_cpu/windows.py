@@ -18,6 +18,7 @@ from webgpu_torch_core.ir.layouts import Shape, contiguous_strides
 from .pool import take_registers
 
 Array = Any
+Numbers = tuple[int, ...]
 
 
 class Affine(NamedTuple):
@@ -46,6 +47,11 @@ class Window(NamedTuple):
     operand: int
     rest: Affine
     axes: tuple[Axis, ...]
+
+    def has_axis(self, axis: int) -> bool:
+        """Return whether an axis of the domain is one of the source, and no part of a position along another."""
+        inside = any(axis == each for of in self.axes for each, _ in of.position.factors)
+        return not inside and any(axis == each for each, _ in self.rest.factors)
 
 
 def window_of(value: Expression) -> Window | None:
@@ -157,6 +163,11 @@ class Padded(NamedTuple):
             padded.fill(0)
         return padded, memory
 
+    def fill(self, padded: Array, first: int = 0) -> None:
+        """Write the source, from a channel on, into a copy of so many channels at most."""
+        part, lead = self.source[first : first + len(padded)], self.inside[0].start
+        padded[(slice(lead, lead + len(part)), *self.inside[1:])] = part
+
     def window(self, padded: Array, domain: tuple[int, ...]) -> Array:
         """Return what the window reads of a copy."""
         steps = tuple(step * padded.itemsize for step in self.steps)
@@ -165,14 +176,17 @@ class Padded(NamedTuple):
 
 def padded(flat: Array, window: Window, domain: tuple[int, ...], near: range = range(0)) -> Padded:
     """Return how the source of a window that has axes is copied: the axes that number some places ``near`` those of its last one."""
-    shape, steps, *rest = _padded(window, domain, near)
+    (shape, steps), whole, inside, start, strides = _padded(window, domain, near)
     steps = tuple(step * flat.itemsize for step in steps)
-    return Padded(np.lib.stride_tricks.as_strided(flat[window.rest.constant :], shape, steps), *rest)
+    source = np.lib.stride_tricks.as_strided(flat[window.rest.constant :], shape, steps)
+    return Padded(source, whole, inside, start, strides)
 
 
 @lru_cache(maxsize=512)
-def _padded(window: Window, domain: tuple[int, ...], near: range) -> tuple[Any, ...]:
-    """Return the shape of :func:`padded`'s source, how many elements lie from each to the next, and the other fields."""
+def _padded(
+    window: Window, domain: Numbers, near: range
+) -> tuple[tuple[Numbers, Numbers], Numbers, tuple[slice, ...], int, Numbers]:
+    """Return the shape of :func:`padded`'s source with the elements from one to the next, and the other fields."""
     kept = [
         (axis, Axis(domain[axis], factor, Affine(((axis, 1),), 0)))
         for axis, factor in window.rest.factors
@@ -189,7 +203,8 @@ def _padded(window: Window, domain: tuple[int, ...], near: range) -> tuple[Any, 
         start += step * (lead + each.position.constant)
         for axis, factor in each.position.factors:
             strides[axis] += factor * step
-    return tuple(axis.size for axis in axes), tuple(axis.stride for axis in axes), whole, inside, start, tuple(strides)
+    places = tuple(axis.size for axis in axes), tuple(axis.stride for axis in axes)
+    return places, whole, inside, start, tuple(strides)
 
 
 def patches(flat: Array, window: Window, domain: tuple[int, ...], kind: type[np.generic]) -> tuple[Array, Array | None]:
@@ -205,7 +220,7 @@ def patches(flat: Array, window: Window, domain: tuple[int, ...], kind: type[np.
         return found if found.dtype == kind else found.astype(kind), None
     copied = padded(flat, window, domain)
     copy, memory = copied.empty(kind)
-    copy[copied.inside] = copied.source
+    copied.fill(copy)
     return copied.window(copy, domain), memory
 
 

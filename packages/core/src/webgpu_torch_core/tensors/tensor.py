@@ -482,7 +482,7 @@ def empty_tensor(shape: tuple[int, ...], dtype: dtype, place: device) -> Tensor:
 
 
 def new_tensor(storage: Storage, layout: Layout, dtype: dtype, place: device, cls: type[Tensor] = Tensor) -> Tensor:
-    """Return a view of a storage without a gradient: a function, as :func:`new_storage` is."""
+    """Return a view of a storage, with the layout's shape and without a gradient: a function, as :func:`new_storage` is."""
     tensor = _new(cls)
     tensor._storage, tensor._layout = storage, layout
     if cls is Tensor:
