@@ -26,7 +26,8 @@ from .attention_parts import LOWEST, as_contraction, store_row, store_sum, vecto
 from .attention_softmax import power
 from .combining import together
 from .contraction import Frame, halves_in_words
-from .contraction_matrix import HalvesBlock, HalvesLoader, side_of
+from .contraction_halves import HalvesBlock, HalvesLoader
+from .contraction_matrix import side_of
 from .ir import Call, Literal, Name, Node, Prefix, bitcast, choose, convert_to, every, fixed, vector
 from .module import THREAD, split_index
 from .statements import Do

@@ -20,8 +20,9 @@ from .attention_halves import HalvesSide, HalvesSides
 from .attention_matrix import MatrixWriter
 from .attention_matrix_tile import HALVES, PAD_HALVES, AttentionMatrixTile, attending_seconds, fitting_blocks
 from .contraction import binds
+from .contraction_halves import HalvesBlock
 from .contraction_magnitudes import flag
-from .contraction_matrix import HalvesBlock, half_of, unit_of
+from .contraction_matrix import half_of, unit_of
 from .ir import Node, bitcast, choose, every, fixed, minimum, vector, zero
 from .pairs import Cutter, exponent_of, makes_pairs, parts_of, unscaling
 

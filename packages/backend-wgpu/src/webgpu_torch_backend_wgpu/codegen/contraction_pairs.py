@@ -22,9 +22,10 @@ from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import VECTOR_BYTES, Frame, Side, binds
 from .contraction_cost import blocks_seconds
+from .contraction_halves import HalvesLoader
 from .contraction_laid import Laid, laid_groups, laid_sides, laying, laying_seconds
 from .contraction_magnitudes import Magnitudes, flag, joined, magnitude, span_of
-from .contraction_matrix import HalvesLoader, MatrixBlock, MatrixTile, fitting_tiles, half_of, unit_of
+from .contraction_matrix import MatrixBlock, MatrixTile, fitting_tiles, half_of, unit_of
 from .contraction_tile import Place, Tile, Write, generate_tile
 from .contraction_window import channels_inside
 from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, every, fixed, minimum, vector, zero
