@@ -10,7 +10,8 @@ backward read. Where the pass is itself recorded, for higher derivatives, the op
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from inspect import unwrap
+from typing import Any, NamedTuple, TypeVar
 from weakref import ref
 
 from ..dispatch.direct import PLAIN
@@ -38,6 +39,15 @@ Kind = tuple[Layout, dtype, int] | None
 #: starts a pass at (edge, gradient) pairs and returns the gradients of wanted edges by number; nodes recorded before a number are
 #: not visited. The engine, a floor above, puts itself here
 passes: list[Callable[[list[tuple[Edge, Tensor]], dict[Edge, int], bool, int], dict[int, Tensor]]] = []
+#: see :func:`saves_arguments`
+_saving: set[Callable[..., object]] = set()
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def saves_arguments(function: Function) -> Function:
+    """Decorate an operation whose node in PyTorch saves those arguments, too, that its formula here makes something of once."""
+    _saving.add(function)
+    return function
 
 
 class Unknown(Exception):
@@ -140,21 +150,30 @@ class Recipe:
         self.inner = sorted(each for each in backward.read if each >= count and each not in self.results)
         # They are looked at again.
         self.held = sorted({number for number, _ in self.looks}.difference(self.saved))
-        if self.inner or self.saved_results:
-            self._hold_the_rest(backward.read)
+        self._hold_the_rest(backward.read)
 
     def _hold_the_rest(self, read: frozenset[int]) -> None:
-        """Keep the other operands for higher derivatives, which need what was computed of them again.
+        """Keep the operands that what is read was computed from, for higher derivatives, which need it computed again.
 
         Raises:
             Unknown: memory would live on for that.
         """
         known = {self.operands[each].first for each in (*read, *self.held) if each < len(self.operands)}
-        for number, each in enumerate(self.operands):
+        for number in self._sources(read):
+            each = self.operands[number]
             if each.first not in known:
-                if each.tracked and not each.leaf:
+                if not each.leaf and (each.tracked or unwrap(self.function) not in _saving):
                     raise Unknown
                 self.held.append(number)
+
+    def _sources(self, read: frozenset[int]) -> list[int]:
+        """Return the operands that values made by the call are computed from."""
+        wanted, made = {each for each in read if each >= len(self.operands)}, self.forward.total
+        for kernel, operands, _ in reversed(self.forward.steps):
+            made -= len(kernel.outputs)
+            if any(each in wanted for each in range(made, made + len(kernel.outputs))):
+                wanted.update(operands)
+        return sorted(each for each in wanted if each < len(self.operands))
 
     def _learn(self, kinds: Sequence[Kind] | None) -> tuple[Forward, Backward]:
         """Return what a call records, and what its pass does where gradients of some kinds come, dense ones by default."""

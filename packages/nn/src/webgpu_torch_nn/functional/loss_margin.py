@@ -9,6 +9,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import logsigmoid
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.operations.common import refuse_types, require_castable, require_same_types, type_title
+from webgpu_torch_core.replay.gradients import saves_arguments
 from webgpu_torch_core.replay.recipes import remembered
 from webgpu_torch_core.tensors.type_aliases import Number
 
@@ -49,6 +50,7 @@ def hinge_embedding_loss(
 
 @titled("SoftMarginLossBackward0")
 @remembered
+@saves_arguments
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:

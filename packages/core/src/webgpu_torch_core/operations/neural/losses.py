@@ -8,6 +8,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import float32, int64, uint8
 from ...ir.layouts import broadcast_shapes as common_shape
+from ...replay.gradients import saves_arguments
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
@@ -87,6 +88,7 @@ def _check_soft_target(input: Tensor, target: Tensor, weight: Tensor | None, ign
 
 @operation("composite", namespace="functional", method=False)
 @remembered
+@saves_arguments
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -159,6 +161,7 @@ def _log_softmax_at(input: Tensor, classes: Tensor) -> Tensor:
 
 @operation("composite", namespace="functional", method=False)
 @remembered
+@saves_arguments
 def cross_entropy(
     input: Tensor,
     target: Tensor,
