@@ -54,7 +54,6 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[int, int, int], list[tuple[
         lambda *x: F.batch_norm(x[0], x[1].detach(), x[2].detach() ** 2, *x[3:]),
         lambda a, b, c: [(a, b, c), (b,), (b,), (b,), (b,)],
     ),
-    "cosine_similarity": (lambda *x: F.cosine_similarity(*x), lambda a, b, c: [(a, b), (a, b)]),
     "binary_cross_entropy": (
         lambda x, y: F.binary_cross_entropy_with_logits(x, y.detach().sigmoid()),
         lambda a, b, c: [(a, b), (a, b)],
@@ -226,7 +225,9 @@ def test_what_is_written_to_is_noticed_alike(
         assert outcome() == expected
 
 
-def alive(name: str, sizes: tuple[int, int, int], tracked: tuple[bool, ...], of_storage: Callable[[Any], Any]) -> list[bool]:
+def alive(
+    name: str, sizes: tuple[int, int, int], tracked: tuple[bool, ...], of_storage: Callable[[Any], Any]
+) -> list[bool]:
     """Return which of a call's tensors have memory while nobody but the graph of its result knows them."""
     function, shapes = CALLS[name]
     pairs = zip(shapes(*sizes), tracked, strict=True)

@@ -45,7 +45,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def saves_arguments(function: Function) -> Function:
-    """Decorate an operation whose node in PyTorch saves those arguments, too, that its formula here makes something of once."""
+    """Decorate an operation whose node keeps arguments without gradients, too, that its gradients read something made of.
+
+    PyTorch's nodes save them for nearly all of these; and to run the Python each time would take longer.
+    """
     _saving.add(function)
     return function
 

@@ -76,6 +76,7 @@ def multilabel_soft_margin_loss(
 
 
 @remembered
+@saves_arguments
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
