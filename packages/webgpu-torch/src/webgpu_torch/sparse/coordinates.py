@@ -364,8 +364,7 @@ class SparseTensor(AnySparse):
 
     def __deepcopy__(self, memo: dict[int, Answer]) -> SparseTensor:
         made = SparseTensor.make(self._positions.clone(), self._held.detach().clone(), self._sizes, self._unique)
-        memo[id(self)] = made.requires_grad_(self.requires_grad)
-        return made
+        return self._copied(made, memo)
 
     def __reduce_ex__(self, protocol: object) -> tuple[Answer, ...]:
         parts = (self._positions, self._held.detach(), self._sizes, self._unique)
