@@ -297,8 +297,12 @@ class TensorKinds:
         """
         raise RuntimeError("there is no CUDA device: this library reaches the GPU through WebGPU; use .to('webgpu')")
 
-    def new(self, *args: Any, device: Any = None) -> Any:
-        """Return a tensor of this one's type from sizes or data, as PyTorch's legacy constructor."""
+    def new(self, *args: Any, device: Any = None, **options: Any) -> Any:
+        """Return a tensor of this one's type from sizes (``size``) or data, as PyTorch's legacy constructor."""
+        if options.keys() == {"size"} and not args:
+            return self.new_empty(options["size"], device=device)  # type: ignore[attr-defined]
+        if options:
+            raise TypeError(f"new() received an invalid combination of arguments: {', '.join(options)}")
         if len(args) == 1 and not isinstance(args[0], int | Size):
             if hasattr(args[0], "_storage"):
                 refuse_place_of_copy("new of the form tensor.new", device)

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, Self, TypeAlias
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core import layout as Layout
+from webgpu_torch_core.autograd.engine import backward
 from webgpu_torch_core.dispatch.overrides import PATHS, DisableTorchFunctionSubclass
 from webgpu_torch_core.operations.creation.copy_protocols import require_leaf
 from webgpu_torch_core.record.node import RemovableHandle
@@ -245,7 +246,12 @@ class AnySparse(HoldingTensor):
 
             return with_sparse(func, *args, **kwargs)
         name = _SAME.get(name, name)
-        if not path or name == "backward" or (name in _PARTS and type(args[0])._method(name) is None):
+        if name == "backward":
+            # Sums of gradients are looked for here, too.
+            return backward(
+                *args, **{"grad_tensors" if key == "gradient" else key: each for key, each in kwargs.items()}
+            )
+        if not path or (name in _PARTS and type(args[0])._method(name) is None):
             with DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         if name in _QUESTIONS:
