@@ -363,7 +363,7 @@ class SparseTensor(AnySparse):
         return text_of(self, parts, True)
 
     def __deepcopy__(self, memo: dict[int, Answer]) -> SparseTensor:
-        made = SparseTensor.make(self._positions.clone(), self._held.detach().clone(), self._sizes, self._unique)
+        made = type(self).make(self._positions.clone(), self._held.detach().clone(), self._sizes, self._unique)
         return self._copied(made, memo)
 
     def __reduce_ex__(self, protocol: object) -> tuple[Answer, ...]:
