@@ -366,7 +366,7 @@ class Function:
             outputs = wrap_outputs(node, context, args, outputs)
             context._keep(node)
         else:
-            outputs = unrecorded_outputs(context, args, outputs)
+            outputs = unrecorded_outputs(context._dirty, args, outputs)
         if own:
             outputs = _with_tangents(
                 context, args, result if isinstance(result, tuple) else (result,), outputs, given, own, writes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ..operations.in_place.writing import rebase_gradient
@@ -33,16 +34,17 @@ def wrap_outputs(node: Node, context: Any, args: tuple[Any, ...], outputs: tuple
     return tuple(result)
 
 
-def unrecorded_outputs(context: Any, args: tuple[Any, ...], outputs: tuple[Any, ...]) -> tuple[Any, ...]:
+def unrecorded_outputs(
+    written: Iterable[object], args: tuple[object, ...], outputs: tuple[Tensor, ...]
+) -> tuple[Tensor, ...]:
     """Return the outputs where no gradients are recorded: views of inputs that are returned as they are."""
     given = {id(each) for each in args if isinstance(each, Tensor)}
-    dirty = {id(each) for each in context._dirty}
-    result = []
+    dirty = set(map(id, written))
+    result: list[Tensor] = []
     for each in outputs:
         found = each
         if isinstance(each, Tensor):
-            if id(each) in given:
-                found = _without_gradient(each, True, id(each) in dirty)
+            found = _without_gradient(each, True, id(each) in dirty) if id(each) in given else each
             if found._base is not None and id(each) not in dirty:
                 found._base_state = (found._base._storage.version, "custom")
         result.append(found)
@@ -58,7 +60,7 @@ def _without_gradient(tensor: Any, is_input: bool, is_dirty: bool) -> Any:
     return tensor
 
 
-def _seen(tensor: Any) -> Any:
+def _seen(tensor: Tensor) -> Tensor:
     """Return a view of all of a tensor."""
     view = tensor.detach()
     view._base = tensor if tensor._base is None else tensor._base

@@ -10,8 +10,7 @@ backward read. Where the pass is itself recorded, for higher derivatives, the op
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from inspect import unwrap
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 from weakref import ref
 
 from ..dispatch.direct import PLAIN
@@ -39,18 +38,6 @@ Kind = tuple[Layout, dtype, int] | None
 #: starts a pass at (edge, gradient) pairs and returns the gradients of wanted edges by number; nodes recorded before a number are
 #: not visited. The engine, a floor above, puts itself here
 passes: list[Callable[[list[tuple[Edge, Tensor]], dict[Edge, int], bool, int], dict[int, Tensor]]] = []
-#: see :func:`saves_arguments`
-_saving: set[Callable[..., object]] = set()
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def saves_arguments(function: Function) -> Function:
-    """Decorate an operation whose node keeps arguments without gradients, too, that its gradients read something made of.
-
-    PyTorch's nodes save them for nearly all of these; and to run the Python each time would take longer.
-    """
-    _saving.add(function)
-    return function
 
 
 class Unknown(Exception):
@@ -126,6 +113,7 @@ class Recipe:
     Attributes:
         function, arguments: the operation, and what it is called with, tensors replaced by :class:`Place`.
         operands: what is known of the tensors.
+        keeps: whether those without gradients may be kept.
         saved: numbers of values that the pass reads, of operands and results, which are looked after as PyTorch does, and of others.
         held: operands that nothing reads and that are kept for higher derivatives nevertheless.
         looks: operands whose numbers the call looks at in the host's memory, and what looks at others in their place.
@@ -133,9 +121,10 @@ class Recipe:
 
     def __init__(
         self, function: Callable[..., object], arguments: tuple[object, ...], named: dict[str, object],
-        operands: list[Operand], engine: Engine,
+        operands: list[Operand], engine: Engine, keeps: bool,
     ) -> None:  # fmt: skip
         self.function = function
+        self.keeps = keeps
         self.operands = operands
         self.engine = engine
         numbers = iter(range(len(operands)))
@@ -165,7 +154,7 @@ class Recipe:
         for number in self._sources(read):
             each = self.operands[number]
             if each.first not in known:
-                if not each.leaf and (each.tracked or unwrap(self.function) not in _saving):
+                if not each.leaf and (each.tracked or not self.keeps):
                     raise Unknown
                 self.held.append(number)
 

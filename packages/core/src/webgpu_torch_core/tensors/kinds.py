@@ -315,7 +315,7 @@ class TensorKinds:
         return self._output_number  # type: ignore[attr-defined]
 
 
-def check_gradient(tensor: Any, value: Any) -> None:
+def check_gradient(tensor: Tensor, value: Tensor) -> None:
     """Check a gradient that is assigned to a tensor.
 
     Raises:

@@ -10,8 +10,7 @@ from webgpu_torch_core.api.functional import normalize as normalize
 from webgpu_torch_core.api.linalg import vector_norm
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.operations.spatial.sliding_windows import nothing
-from webgpu_torch_core.replay.gradients import saves_arguments
-from webgpu_torch_core.replay.recipes import remembered
+from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 
 from ._arguments import narrowed, wide
 

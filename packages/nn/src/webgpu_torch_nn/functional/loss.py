@@ -19,8 +19,7 @@ from webgpu_torch_core.operations.common import (
 )
 from webgpu_torch_core.operations.neural.losses import weighing
 from webgpu_torch_core.operations.value_checks import require_none
-from webgpu_torch_core.replay.gradients import saves_arguments
-from webgpu_torch_core.replay.recipes import remembered
+from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 
 from ._arguments import legacy_reduction, narrowed, reduced, require_reduction, wide
 

@@ -9,8 +9,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import logsigmoid
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.operations.common import refuse_types, require_castable, require_same_types, type_title
-from webgpu_torch_core.replay.gradients import saves_arguments
-from webgpu_torch_core.replay.recipes import remembered
+from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 from webgpu_torch_core.tensors.type_aliases import Number
 
 from ._arguments import legacy_reduction, narrowed, reduced, require_reduction, wide

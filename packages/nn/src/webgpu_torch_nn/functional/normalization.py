@@ -14,8 +14,7 @@ from webgpu_torch_core.ir.layouts import contiguous_layout
 from webgpu_torch_core.operations.common import image_order, in_order, require_parameter_types, with_ordered_gradient
 from webgpu_torch_core.operations.neural.layers import standardized
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, window_sum
-from webgpu_torch_core.replay.gradients import saves_arguments
-from webgpu_torch_core.replay.recipes import remembered
+from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 from webgpu_torch_core.tensors.memory_formats import dense_layout, memory_format
 
 from ._arguments import require_kind, wide

@@ -264,7 +264,7 @@ class ModuleDict(Module):
             self[key] = module
 
 
-def _pairs(given: Any, name: str, title: str) -> Iterator[tuple[Any, Any]]:
+def _pairs(given: object, name: str, title: str) -> Iterator[tuple[str, Module]]:
     """Return the pairs of an iterable that a container is filled from.
 
     Raises:

@@ -131,7 +131,7 @@ def _copied_by_class(self: Tensor, memo: dict[int, object]) -> Tensor:
 
 
 def require_leaf(tensor: Tensor) -> None:
-    """Check that a tensor that is to be copied with what it holds is not the result of an operation."""
+    """Raise a RuntimeError where a tensor that is to be copied with what it holds is the result of an operation."""
     if tensor.grad_fn is not None:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "

@@ -10,8 +10,7 @@ from ...dispatch.titles import retitled
 from ...ir.dtypes import bool_, float32
 from ...ir.layouts import layout
 from ...record.devices import on_host
-from ...replay.gradients import saves_arguments
-from ...replay.recipes import remembered
+from ...replay.recipes import remembered, saves_arguments
 from ...tensors.tensor import Tensor
 from ..common import attach, is_half, needs_gradient, wide
 from ..contraction.matrix_products import matmul, matrix_product

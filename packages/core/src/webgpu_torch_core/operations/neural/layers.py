@@ -10,8 +10,7 @@ from ...ir.dtypes import dtype, float32, float64, int64
 from ...ir.layouts import Layout, wrap_dimension
 from ...ir.scalar_math import round_to_float32
 from ...record.grad_mode import no_grad, recording
-from ...replay.gradients import saves_arguments
-from ...replay.recipes import remembered
+from ...replay.recipes import remembered, saves_arguments
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor

@@ -8,8 +8,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import float32, int64, uint8
 from ...ir.layouts import broadcast_shapes as common_shape
-from ...replay.gradients import saves_arguments
-from ...replay.recipes import remembered
+from ...replay.recipes import remembered, saves_arguments
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, needs_gradient, refuse_types, require_same_types, type_title
