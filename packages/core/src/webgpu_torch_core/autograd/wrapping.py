@@ -37,7 +37,7 @@ def wrap_outputs(node: Node, context: Any, args: tuple[Any, ...], outputs: tuple
 def unrecorded_outputs(
     written: Iterable[object], args: tuple[object, ...], outputs: tuple[Tensor, ...]
 ) -> tuple[Tensor, ...]:
-    """Return the outputs where no gradients are recorded: views of inputs that are returned as they are."""
+    """Return the outputs, whatever their shapes, where no gradients are recorded: views of inputs that are returned as they are."""
     given = {id(each) for each in args if isinstance(each, Tensor)}
     dirty = set(map(id, written))
     result: list[Tensor] = []
