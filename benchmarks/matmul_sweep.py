@@ -20,7 +20,7 @@ from common import peer
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.codegen import generate
 from webgpu_torch_backend_wgpu.codegen.contraction_matrix import MatrixTile, generate_matrix, matrix_tiles_of
-from webgpu_torch_backend_wgpu.codegen.contraction_pairs import generate_pairs, pair_tiles_of
+from webgpu_torch_backend_wgpu.codegen.contraction_pairs import PairTile, generate_pairs, pair_tiles_of
 from webgpu_torch_backend_wgpu.codegen.contraction_tile import Tile, generate_tile
 from webgpu_torch_backend_wgpu.codegen.contraction_vector import SKINNY, Strip, generate_vector
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
@@ -95,7 +95,8 @@ def variants(kernel: Contraction, given: Capabilities) -> dict[str, Make]:
 def matrix_name(tile: MatrixTile) -> str:
     """Return what a tile of matrices is called here."""
     unit, split = tile.unit, f" split {tile.splits}" if tile.splits > 1 else ""
-    return f"matrices {tile.m}x{tile.n}x{tile.k} of {unit.m}x{unit.n}x{unit.k}{split}"
+    laid = ", laid out" if isinstance(tile, PairTile) and tile.laid else ""
+    return f"matrices {tile.m}x{tile.n}x{tile.k} of {unit.m}x{unit.n}x{unit.k}{split}{laid}"
 
 
 def measure(device: Any, kernel: Kernel, make: Make, buffers: list[Any], parameters: tuple[float, ...] = ()) -> float:

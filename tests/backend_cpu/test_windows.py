@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import torch
 import webgpu_torch_core as core
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from webgpu_torch_backend_cpu import channels, contracting
+from webgpu_torch_backend_cpu import channels, contracting, rows
 
 
 @st.composite
@@ -47,6 +47,8 @@ def run(library, data, options, transposed, kind):
 
 @settings(max_examples=40, deadline=None)
 @given(convolutions())
+@example(((1, 1, 9), (1, 1, 3), {"stride": 1, "padding": 1, "dilation": 1, "groups": 1}, False, "float32"))
+@example(((1, 3, 9, 8), (3, 1, 3, 3), {"stride": 1, "padding": 1, "dilation": 1, "groups": 3}, False, "float16"))
 def test_values_and_gradients(case):
     shape, weight, options, turned, kind = case
     torch.manual_seed(0)
@@ -68,7 +70,8 @@ def test_values_and_gradients(case):
 def test_pieces_of_any_size_add_up(monkeypatch, limit):
     monkeypatch.setattr(contracting, "PATCH_BYTES", limit)
     monkeypatch.setattr(channels, "SHIFTED_BYTES", limit)
-    monkeypatch.setattr(channels, "LINE_BYTES", limit)
+    monkeypatch.setattr(contracting, "PADDED_BYTES", limit)
+    monkeypatch.setattr(rows, "LINE_BYTES", limit)
     torch.manual_seed(1)
     for groups in (1, 2, 4):
         data = [torch.randn(2, 4, 7, 9), torch.randn(8 if groups < 4 else 4, 4 // groups, 3, 2)]
@@ -95,21 +98,60 @@ def test_depthwise_gradients_take_little_memory():
     assert peak < 8 * 4 * x.numel()
 
 
-@pytest.mark.parametrize("taps", [(3, 3), (1, 5), (5, 1), (2, 4)])
-@pytest.mark.parametrize("limit", [1, 1 << 12, 1 << 20])
-def test_runs_of_places(monkeypatch, taps, limit):
-    """Sums of lines of taps over a run of places, of which some channels or a part of one are worked on at a time."""
-    monkeypatch.setattr(channels, "LINE_BYTES", limit)
-    generator = np.random.default_rng(0)
-    source, left = generator.standard_normal((5, 3, 9, 11)), generator.standard_normal((5, *taps))
-    for kind in (np.float32, np.float64):
-        patches = np.lib.stride_tricks.sliding_window_view(source.astype(kind), taps, (2, 3))
-        expected = np.einsum("cnyxij,cij->cnyx", patches, left)
-        for window, factors in ((patches, left), (np.flip(patches, (4, 5)), np.flip(left, (1, 2)))):
-            span = channels._run(window, 1, 3)
-            assert span == 2 * 99 + (expected.shape[2] - 1) * 11 + expected.shape[3]
-            found = channels._by_lines(factors.astype(kind), window, 1, 3, span, None)
-            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+@st.composite
+def windows(draw):
+    """Draw the source of a window over channels, what slides over which of its axes, and how far apart taps are."""
+    places = draw(st.lists(st.integers(1, 9), min_size=1, max_size=3))
+    taps = draw(st.lists(st.integers(1, 4), min_size=1, max_size=len(places)))
+    apart = draw(st.integers(1, 2))
+    sizes = [size + apart * (tap - 1) for size, tap in zip(places[::-1], taps[::-1], strict=False)][::-1]
+    shape = (draw(st.integers(1, 5)), *places[: len(places) - len(taps)], *sizes)
+    order = draw(st.permutations(range(1, len(shape))))
+    return shape, tuple(taps), apart, (0, *order), draw(st.lists(st.booleans(), min_size=len(taps), max_size=len(taps)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(windows(), st.sampled_from([1, 1 << 10, 1 << 20]), st.integers(2, 5), st.booleans())
+def test_rows_of_places(case, limit, most, wide):
+    """Sums by rows, of which some channels or a part of one are worked on at a time; no number but those of a window counts."""
+    shape, taps, apart, order, turned = case
+    generator, kind = np.random.default_rng(0), np.float64 if wide else np.float32
+    memory = generator.standard_normal([shape[axis] for axis in order]).astype(kind)
+    source, left = memory.transpose(np.argsort(order)), generator.standard_normal((shape[0], *taps)).astype(kind)
+    axes = tuple(range(len(shape) - len(taps), len(shape)))
+    reach = [apart * (tap - 1) + 1 for tap in taps]
+    window = np.lib.stride_tricks.sliding_window_view(source, reach, axes)[
+        (..., *(slice(None, None, apart),) * len(taps))
+    ]
+    for axis, is_turned in enumerate(turned):
+        if is_turned:
+            window, left = np.flip(window, len(shape) + axis), np.flip(left, 1 + axis)
+    letters = "xyz"[: len(taps)]
+    expected = np.einsum(f"c...{letters},c{letters}->c...", window, left)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "LINE_BYTES", limit)
+        patch.setattr(rows, "MOST_ROWS", most)
+        found = rows.contract(left, window)
+        if found is None:
+            return
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+        given_to = np.empty_like(found)
+        assert rows.contract(left, window, given_to) is given_to
+        np.testing.assert_array_equal(given_to, found)
+        memory[(*(size // 2 for size in memory.shape),)] = np.inf
+        with np.errstate(invalid="ignore"):
+            found, expected = rows.contract(left, window), np.einsum(f"c...{letters},c{letters}->c...", window, left)
+        # Where a product has one row, nothing is multiplied by 0.
+        assert found is None or np.isinf(found).sum() == np.isinf(expected).sum()
+
+
+@pytest.mark.parametrize(
+    ("size", "taps"), [((9, 11), (3, 3)), ((9, 11), (1, 5)), ((9, 11), (5, 1)), ((1, 40), (1, 3)), ((5, 9), (2, 4))]
+)
+def test_windows_that_rows_are_good_for(size, taps):
+    source = np.ones((2, 3, *size), np.float32)
+    window = np.lib.stride_tricks.sliding_window_view(source, taps, (2, 3))
+    assert rows.contract(np.ones((2, *taps), np.float32), window) is not None
 
 
 @pytest.mark.parametrize(("length", "stride", "dilation"), [(28, 1, 1), (28, 2, 1), (33, 1, 2), (14, 1, 1)])

@@ -21,6 +21,8 @@ _LOAD = re.compile(r"subgroupMatrixLoad<subgroup_matrix_(left|right)<f16, \d+, \
 _STORE = re.compile(r"subgroupMatrixStore<row_major>\(&blocks, ")
 _RESULT = re.compile(r"subgroup_matrix_result<f32, \d+, \d+>")
 _MULTIPLY = re.compile(r"subgroupMatrixMultiplyAccumulate\(")
+_HALVES = "bitcast<u32>(vec2<f16>("
+_WORD_OF = "\nfn word_of(halves: vec2<f16>) -> u32 { return pack2x16float(vec2<f32>(halves)); }\n"
 _TEXT = """
 alias Share = array<f32, {share}>;
 var<private> emulated_lane: u32;
@@ -71,6 +73,10 @@ class Emulation:
         return Program(tuple([self._pass(each) for each in given.passes]), given.scratch)
 
     def _pass(self, given: Pass) -> Pass:
+        # The compiler of an adapter without units does not read two halves as a word.
+        if _HALVES in given.source:
+            source = given.source.replace(_HALVES, "word_of(vec2<f16>(") + _WORD_OF
+            given = Pass(given.name, source, given.workgroups, given.bindings, given.sizes)
         if MATRIX_HEAD not in given.source:
             return given
         unit = self.unit

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import product as combinations
 from pathlib import Path
+from typing import Any
 
 import codegen_harness
 import matrix_emulation
@@ -17,6 +18,7 @@ from contraction_cases import draw, product
 from hypothesis import strategies as st
 from test_contraction_matrix import UNITS, assert_valid, checking
 from webgpu_torch_backend_wgpu.codegen import choose
+from webgpu_torch_backend_wgpu.codegen.contraction_laid import laid_groups
 from webgpu_torch_backend_wgpu.codegen.contraction_magnitudes import span_of
 from webgpu_torch_backend_wgpu.codegen.contraction_pairs import PairTile, generate_pairs, pair_tiles_of
 from webgpu_torch_backend_wgpu.modules import Compiler
@@ -137,7 +139,13 @@ class Adapter(matrix_emulation.Adapter):
         """Return the tiles of a kernel, whole and split in two; of an emulation small ones."""
         if self.emulation is None:
             return list(tiles(kernel, self.capabilities))
-        return [PairTile(32, 32, 32, 16, 16, 1, 0, 8, 8, splits, 1, self.emulation.unit) for splits in (1, 2)]
+        return [
+            PairTile(32, 32, 32, 16, 16, 1, 0, 8, 8, splits, 1, self.emulation.unit, laid)
+            for splits in (1, 2)
+            for laid in (
+                (False, True) if laid_groups(kernel, (kernel.left, kernel.right), 4, True, 1 << 30) else (False,)
+            )
+        ]
 
     def run(self, kernel: Contraction, operands: list[torch.Tensor], tile: PairTile) -> np.ndarray:
         """Return what a tile computes."""
@@ -244,15 +252,32 @@ def test_products_of_halves_and_numbers(kind: dtype, adapter: Adapter) -> None:
 
 @pytest.mark.parametrize("window", [(1, 1, 1), pytest.param((2, 1, 1), marks=pytest.mark.slow)])
 def test_convolutions(window: tuple[int, int, int], adapter: Adapter) -> None:
-    stride, padding, dilation = window
     kernel = convolution(2, 5, 20, (7, 6), 3, window, 1)
-    generator = torch.Generator().manual_seed(1)
-    x, w = torch.randn(2, 5, 7, 6, generator=generator), torch.randn(20, 5, 3, 3, generator=generator)
-    exact = torch.nn.functional.conv2d(x.double(), w.double(), None, stride, padding, dilation)
-    size = torch.nn.functional.conv2d(x.double().abs(), w.double().abs(), None, stride, padding, dilation)
     for tile in adapter.tiles(kernel)[:1]:
-        got = adapter.run(kernel, [x.flatten(), w.flatten()], tile)
-        assert (np.abs(got - exact.numpy().reshape(-1)) <= 2.0**-21 * size.numpy().reshape(-1)).all()
+        compare_convolution(kernel, (2, 5, 20, (7, 6), 3, window, 1), "usual", 1, adapter, tile)
+
+
+def compare_convolution(
+    kernel: Contraction, case: tuple[Any, ...], kind: str, seed: int, adapter: Adapter, tile: PairTile
+) -> None:
+    """Compare a convolution of one kind of numbers with the exact one."""
+    images, channels, filters, size, taps, (stride, padding, dilation), groups = case
+    rows, depth = images * math.prod(size), channels * taps * taps
+    w = numbers(kind, max(groups * filters, 2), 1, depth, seed)[0][: groups * filters].reshape(-1, channels, taps, taps)
+    x = numbers(kind, groups * channels, 1, rows, seed + 1)[0].reshape(-1, images, *size).transpose(0, 1).contiguous()
+
+    def convolve(x: torch.Tensor, w: torch.Tensor) -> np.ndarray:
+        return torch.nn.functional.conv2d(x.double(), w.double(), None, stride, padding, dilation, groups).numpy()
+
+    got = adapter.run(kernel, [x.flatten(), w.flatten()], tile)
+    exact, size_of = convolve(x, w), convolve(x.abs(), w.abs())
+    got, finite = got.reshape(exact.shape), np.isfinite(exact)
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(exact))
+    infinite = np.isinf(exact)
+    np.testing.assert_array_equal(got[infinite], exact[infinite])
+    greatest = x.abs()[x.isfinite()].max().item() * w.abs().nan_to_num(0, 0, 0).sum().item()
+    # All images are scaled by one power of two: numbers far below the largest one are kept to its bits.
+    assert (np.abs(got[finite] - exact[finite]) <= 2.0**-21 * size_of[finite] + 2.0**-36 * greatest).all()
 
 
 def test_sizes_of_long_text_share_pipelines_until_they_stay() -> None:
@@ -262,9 +287,9 @@ def test_sizes_of_long_text_share_pipelines_until_they_stay() -> None:
     assert all("pairs" in choose(each, able())[0].name for each in layers)
     found = compiler.compile(layers)
     assert all(each.shared for each in found.values())
-    # Magnitudes, parts and their sums: one pipeline each, however many layers there are.
-    assert compiler.compiled_pipelines == 3
+    # Magnitudes, what is laid out, parts and their sums: one pipeline each, however many layers there are.
+    assert compiler.compiled_pipelines == 4
     own = compiler.compile(layers, own=True)
     assert not any(each.shared for each in own.values())
     # The sums are of as many results in all of them.
-    assert compiler.compiled_pipelines == 3 + 2 * len(layers)
+    assert compiler.compiled_pipelines == 4 + 3 * len(layers)

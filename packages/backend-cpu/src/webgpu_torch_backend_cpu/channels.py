@@ -1,4 +1,4 @@
-"""Contractions over windows of one channel: products with the taps of lines, of tiles with banded matrices, or shifted multiply-adds."""
+"""Contractions over windows of one channel: products of tiles with banded matrices, or shifted multiply-adds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .pool import give_registers, take_registers
+from .rows import run_of
 from .sliding import blocks
 
 Array = Any
 
 #: bytes of the sums of shifted multiply-adds that are added up at a time
 SHIFTED_BYTES = 1 << 21
-#: bytes of lines and of their sums that are worked on at a time
-LINE_BYTES = 3 << 18
 #: bytes of tiles laid out at a time, the widest tile, and the longest line that is cut into tiles where positions are neighbours
 TILE_BYTES = 1 << 18
 WIDEST_TILE, LONGEST_BANDED = 28, 64
@@ -32,10 +31,6 @@ def alone(left: Array, right: Array, batch: int, columns: int, into: Array | Non
     n, k = range(batch, batch + columns), range(batch + columns, right.ndim)
     forward = math.prod(left.shape[batch:]) <= math.prod(right.shape[axis] for axis in n)
     places, taps = (n, k) if forward else (k, n)
-    span = _run(right, batch, columns)
-    # BLAS multiplies floats only, and nothing by one tap any quicker.
-    if forward and span and k and left.shape[-1] > 1 and right.dtype in (np.float32, np.float64):
-        return _by_lines(left, right, batch, columns, span, into)
     few = forward and math.prod(left.shape[batch:]) <= FEW_TAPS and right.shape[batch + columns - 1] >= LONG_LINE
     if batch == 1 and places and taps and not few:
         if right.strides[taps[-1]] < 0:
@@ -129,57 +124,6 @@ def _banded_gradient(left: Array, bands: Bands) -> Array:
     return result
 
 
-def _run(right: Array, batch: int, columns: int) -> int:
-    """Return how many elements lie from the first place of a window to its last; 0 where there is too much between places."""
-    n, steps = right.shape[batch : batch + columns], right.strides[batch : batch + columns]
-    span = 1 + sum((count - 1) * step for count, step in zip(n, steps, strict=True)) // right.itemsize
-    return span if columns and min(steps) > 0 and span <= 2 * math.prod(n) else 0
-
-
-def _by_lines(left: Array, right: Array, batch: int, columns: int, span: int, into: Array | None) -> Array:
-    """Return the sum over k of ``left[batch, k] * right[batch, n, k]`` for a window whose places are a run of memory.
-
-    The run is laid out once for each of the last taps, gaps between places and all: a product with a matrix of all taps gives the sums
-    of each line of taps, and these lines, shifted, are added up. The sum may be written ``into`` an array.
-    """
-    for axis in range(batch, left.ndim):
-        if right.strides[columns + axis] < 0:
-            left, right = np.flip(left, axis), np.flip(right, columns + axis)
-    lead, n, size = right.shape[:batch], right.shape[batch : batch + columns], right.itemsize
-    (*outer, last), (*shifts, shift) = left.shape[batch:], right.strides[batch + columns :]
-    count, axes = math.prod(outer), tuple(range(batch, batch + len(outer)))
-    reach = sum((number - 1) * step for number, step in zip(outer, shifts, strict=True)) // size
-    run = np.lib.stride_tricks.as_strided(right, (*lead, last, span + reach), (*right.strides[:batch], shift, size))
-    factors = left.reshape((*lead, count, last))
-    result = np.empty((*lead, *n), right.dtype) if into is None else into
-    # As many places at a time as have their lines and sums in cache; what pieces of a long run have in common is computed for each.
-    most = max(LINE_BYTES // ((last + count) * size), 4 * reach)
-    parts = list(blocks(lead[0], math.prod(lead[1:]) * (span + reach), most))
-    head = (len(range(lead[0])[parts[0]]), *lead[1:])
-    pieces = [range(span)[piece] for piece in blocks(span, math.prod(head), most)]
-    width = len(pieces[0]) + reach
-    memory = take_registers(math.prod(head) * (span + width * (last + count)) * size)
-    total = np.ndarray((*head, span), right.dtype, memory)
-    lines = np.ndarray((*head, last, width), right.dtype, memory, total.nbytes)
-    sums = np.ndarray((*head, count, width), right.dtype, memory, total.nbytes + lines.nbytes)
-    steps = [math.prod(outer[place + 1 :]) * width * size + step for place, step in enumerate(shifts)]
-    strides = *sums.strides[:batch], *steps, size
-    shifted = np.ndarray((*head, *outer, len(pieces[0])), right.dtype, memory, total.nbytes + lines.nbytes, strides)
-    strides = *total.strides[:batch], *right.strides[batch : batch + columns]
-    found = np.ndarray((*head, *n), right.dtype, memory, 0, strides)
-    for block in parts:
-        part, matrices = run[block], factors[block]
-        here = slice(len(part))
-        for piece in pieces:
-            width = len(piece) + reach
-            np.copyto(lines[here, ..., :width], part[..., piece.start : piece.start + width])
-            np.matmul(matrices, lines[here, ..., :width], out=sums[here, ..., :width])
-            np.add.reduce(shifted[here, ..., : len(piece)], axis=axes, out=total[here, ..., piece.start : piece.stop])
-        result[block] = found[here]
-    give_registers(memory)
-    return result
-
-
 def _shifted(left: Array, right: Array, batch: int, into: Array | None) -> Array:
     """Return the sum over k of ``left[batch, k] * right[batch, n, k]``: shifted inputs times a number each, added up.
 
@@ -188,7 +132,8 @@ def _shifted(left: Array, right: Array, batch: int, into: Array | None) -> Array
     """
     taps, columns = left.shape[batch:], right.ndim - left.ndim
     lead, n, size = right.shape[:batch], right.shape[batch : batch + columns], right.itemsize
-    steps, span = right.strides[batch : batch + columns], _run(right, batch, columns)
+    steps = right.strides[batch : batch + columns]
+    span = run_of(n, steps, size)
     runs = right
     if span:
         strides = (*right.strides[:batch], size, *right.strides[batch + columns :])

@@ -7,19 +7,23 @@ where a product would have one row, are computed otherwise (:mod:`.channels`).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from . import channels, lines
+from . import channels, lines, rows
 from .pool import give_registers
 from .sliding import are_together, blocks, factors_of, slid_products, slide_of
-from .windows import Window, patches
+from .windows import Window, padded, patches
 
 Array = Any
 
 #: bytes of patches laid out at a time: they stay in the second-level cache until BLAS has read them
 PATCH_BYTES = 1 << 20
+#: bytes of channels that are padded at a time
+PADDED_BYTES = 1 << 18
 #: places of an image from which on it is worth a product of its own
 LEAST_PLACES = 256
 
@@ -34,11 +38,13 @@ def contract_window(
     into: Array | None = None,
 ) -> Array:
     """Return the sums of :func:`contract` of what a window reads of an operand; ``domain``: with the axes of m of size 1."""
-    batch, rows, _ = counts
-    if batch == 1 < domain[0] and math.prod(left.shape[1 : 1 + rows]) == 1:
+    batch, m, _ = counts
+    if batch == 1 < domain[0] and math.prod(left.shape[1 : 1 + m]) == 1:
         found = lines.contract(left, flat, window, domain, counts, kind)
+        if found is None:
+            found = _by_rows(left, flat, window, domain, counts, kind, into)
         if found is not None:
-            if into is None:
+            if into is None or found is into:
                 return found
             into[...] = found.reshape(into.shape)
             return into
@@ -47,6 +53,38 @@ def contract_window(
     if memory is not None:
         give_registers(memory)
     return found
+
+
+def _by_rows(
+    left: Array,
+    flat: Array,
+    window: Window,
+    domain: tuple[int, ...],
+    counts: tuple[int, int, int],
+    kind: type[np.generic],
+    into: Array | None,
+) -> Array | None:
+    """Return the sums of :func:`contract_window` for windows of one channel each by rows; None where they are no good for that."""
+    first = 1 + counts[1]
+    n = range(first, first + counts[2])
+    left = left.reshape((domain[0], *domain[n.stop :]))
+    target = None if into is None else into[(slice(None), *(0,) * counts[1])]
+    load: Callable[[int], None] | None = None
+    if window.axes and window.has_axis(0):
+        place, size = padded(flat, window, domain, n), np.dtype(kind).itemsize
+        if rows.rows_of(domain[first:], tuple(step * size for step in place.steps[first:]), counts[2], size) is None:
+            return None
+        per_channel = math.prod(place.whole[1:]) * size
+        channels = len(range(domain[0])[next(blocks(domain[0], per_channel, PADDED_BYTES))])
+        copy, memory = place.empty(kind, channels)
+        right, load = place.window(copy, (channels, *domain[1:])), partial(place.fill, copy)
+    else:
+        right, memory = patches(flat, window, domain, kind)
+    right = right[(slice(None), *(0,) * counts[1])]
+    found = rows.contract(left, right, target, load)
+    if memory is not None:
+        give_registers(memory)
+    return into if found is target and into is not None else found
 
 
 def contract(left: Array, right: Array, counts: tuple[int, int, int], into: Array | None = None) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .choices import MANY
+from .choices import MANY, repeated
 from .pool import give_registers, take_registers
 
 Array = Any
@@ -90,7 +90,7 @@ def _narrow(values: Array, found: Array, memory: Array) -> None:
         if len(others[0]) > len(values) // 16:
             found[...] = values
             return
-    np.maximum(power, _NORMAL, out=power)
+    np.maximum(power, repeated(_NORMAL, power), out=power)
     power *= _PLACES
     np.add(values, power, out=rounded)
     rounded -= power

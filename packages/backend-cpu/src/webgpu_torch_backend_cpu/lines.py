@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,6 +53,7 @@ class Lines(NamedTuple):
                 yield tap, slice(low, high), np.lib.stride_tricks.as_strided(corner, shape, strides)
 
 
+@lru_cache(maxsize=512)
 def _lines_of(window: Window, domain: tuple[int, ...], places: range, taps: range) -> Lines | None:
     """Return a window's lines along its last axis, None where they are long or no lines."""
     if not window.axes:

@@ -7,6 +7,7 @@ of some axes, with zero outside: then one padded copy and a strided view of it h
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from webgpu_torch_core.ir.layouts import Shape, contiguous_strides
 from .pool import take_registers
 
 Array = Any
+Numbers = tuple[int, ...]
 
 
 class Affine(NamedTuple):
@@ -45,6 +47,11 @@ class Window(NamedTuple):
     operand: int
     rest: Affine
     axes: tuple[Axis, ...]
+
+    def has_axis(self, axis: int) -> bool:
+        """Return whether an axis of the domain is one of the source, and no part of a position along another."""
+        inside = any(axis == each for of in self.axes for each, _ in of.position.factors)
+        return not inside and any(axis == each for each, _ in self.rest.factors)
 
 
 def window_of(value: Expression) -> Window | None:
@@ -131,38 +138,90 @@ def _tests(node: Expression) -> set[Any]:
     return {("other", node, 0)}
 
 
+class Padded(NamedTuple):
+    """The source of a window, and its place in a copy with zeros beside it.
+
+    Fields:
+        source: the elements that are copied.
+        whole, inside: the copy's shape, and where in it the source is.
+        start, steps: where in the copy the window begins, and from coordinate to coordinate of its domain how many elements it is.
+    """
+
+    source: Array
+    whole: tuple[int, ...]
+    inside: tuple[slice, ...]
+    start: int
+    steps: tuple[int, ...]
+
+    def empty(self, kind: type[np.generic], channels: int | None = None) -> tuple[Array, Array]:
+        """Return a copy that has only zeros where it has no source, of so many channels at most, and its memory."""
+        whole = self.whole if channels is None else (channels, *self.whole[1:])
+        # Memory that is mapped already: mapping it would take longer than the copy.
+        memory = take_registers(math.prod(whole) * np.dtype(kind).itemsize)
+        padded = np.ndarray(whole, kind, memory)
+        if self.whole != self.source.shape:
+            padded.fill(0)
+        return padded, memory
+
+    def fill(self, padded: Array, first: int = 0) -> None:
+        """Write the source, from a channel on, into a copy of so many channels at most."""
+        part, lead = self.source[first : first + len(padded)], self.inside[0].start
+        padded[(slice(lead, lead + len(part)), *self.inside[1:])] = part
+
+    def window(self, padded: Array, domain: tuple[int, ...]) -> Array:
+        """Return what the window reads of a copy."""
+        steps = tuple(step * padded.itemsize for step in self.steps)
+        return np.lib.stride_tricks.as_strided(padded.reshape(-1)[self.start :], domain, steps)
+
+
+def padded(flat: Array, window: Window, domain: tuple[int, ...], near: range = range(0)) -> Padded:
+    """Return how the source of a window that has axes is copied: the axes that number some places ``near`` those of its last one."""
+    (shape, steps), whole, inside, start, strides = _padded(window, domain, near)
+    steps = tuple(step * flat.itemsize for step in steps)
+    source = np.lib.stride_tricks.as_strided(flat[window.rest.constant :], shape, steps)
+    return Padded(source, whole, inside, start, strides)
+
+
+@lru_cache(maxsize=512)
+def _padded(
+    window: Window, domain: Numbers, near: range
+) -> tuple[tuple[Numbers, Numbers], Numbers, tuple[slice, ...], int, Numbers]:
+    """Return the shape of :func:`padded`'s source with the elements from one to the next, and the other fields."""
+    kept = [
+        (axis, Axis(domain[axis], factor, Affine(((axis, 1),), 0)))
+        for axis, factor in window.rest.factors
+        if domain[axis] > 1
+    ]
+    between = [each for axis, each in kept if axis in near]
+    axes = (*(each for axis, each in kept if axis not in near), *window.axes[:-1], *between, window.axes[-1])
+    reaches = [axis.position.extremes(domain) for axis in axes]
+    before = [max(-low, 0) for low, _ in reaches]
+    whole = tuple(lead + max(axis.size, high + 1) for lead, axis, (_, high) in zip(before, axes, reaches, strict=True))
+    inside = tuple(slice(lead, lead + axis.size) for lead, axis in zip(before, axes, strict=True))
+    strides, start = [0] * len(domain), 0
+    for step, lead, each in zip(contiguous_strides(whole), before, axes, strict=True):
+        start += step * (lead + each.position.constant)
+        for axis, factor in each.position.factors:
+            strides[axis] += factor * step
+    places = tuple(axis.size for axis in axes), tuple(axis.stride for axis in axes)
+    return places, whole, inside, start, tuple(strides)
+
+
 def patches(flat: Array, window: Window, domain: tuple[int, ...], kind: type[np.generic]) -> tuple[Array, Array | None]:
     """Return what a window reads at every coordinate of a domain, as a view of its source or of a padded copy.
 
     The memory of a copy comes with it, which :func:`pool.give_registers` takes back.
     """
-    size = flat.itemsize
-    strides = [0] * len(domain)
     if not window.axes:
+        strides = [0] * len(domain)
         for axis, factor in window.rest.factors:
-            strides[axis] = factor * size
+            strides[axis] = factor * flat.itemsize
         found = np.lib.stride_tricks.as_strided(flat[window.rest.constant :], domain, strides)
         return found if found.dtype == kind else found.astype(kind), None
-    kept = [
-        Axis(domain[axis], factor, Affine(((axis, 1),), 0)) for axis, factor in window.rest.factors if domain[axis] > 1
-    ]
-    axes = (*kept, *window.axes)
-    shape, steps = tuple(axis.size for axis in axes), tuple(axis.stride * size for axis in axes)
-    source = np.lib.stride_tricks.as_strided(flat[window.rest.constant :], shape, steps)
-    reaches = [axis.position.extremes(domain) for axis in axes]
-    before = [max(-low, 0) for low, _ in reaches]
-    whole = tuple(lead + max(axis.size, high + 1) for lead, axis, (_, high) in zip(before, axes, reaches, strict=True))
-    # Memory that is mapped already: mapping it would take longer than the copy.
-    memory = take_registers(math.prod(whole) * np.dtype(kind).itemsize)
-    padded = np.ndarray(whole, kind, memory)
-    if whole != shape:
-        padded.fill(0)
-    padded[tuple(slice(lead, lead + axis.size) for lead, axis in zip(before, axes, strict=True))] = source
-    for step, each in zip(padded.strides, axes, strict=True):
-        for axis, factor in each.position.factors:
-            strides[axis] += factor * step
-    start = tuple(slice(lead + axis.position.constant, None) for lead, axis in zip(before, axes, strict=True))
-    return np.lib.stride_tricks.as_strided(padded[start], domain, strides), memory
+    copied = padded(flat, window, domain)
+    copy, memory = copied.empty(kind)
+    copied.fill(copy)
+    return copied.window(copy, domain), memory
 
 
 def stored_whole(kernel: Contraction, shape: Shape) -> bool:

@@ -25,7 +25,7 @@ GENERATED_LIMIT = 1024
 #: the share of a dispatch below which a kernel's time is nothing: it shares a pipeline from its second size on
 SHORT = 1 / 16
 #: characters of a pass that takes long to compile, up to a second or two: it does so, too, and is compiled for its sizes once they stay
-LONG = 28_000
+LONG = 24_000
 
 
 class Pipeline:

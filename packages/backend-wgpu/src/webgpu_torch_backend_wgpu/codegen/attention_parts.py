@@ -10,14 +10,14 @@ from webgpu_torch_core.ir.reindexing import reindex
 
 from ..program import Capabilities, Pass, Program
 from .access import LANES, Buffers, evaluate
-from .ir import Call, Literal, Node, choose, fixed
+from .ir import Array, Call, Literal, Node, choose, fixed, minimum, u32
 from .module import LINEAR_GROUP, THREAD, Module, split_index
 from .steps import spell
 from .workgroup import Partials
 
 _WORKGROUP = 64
 #: parts that a thread reads at once: it waits for memory once for all of them
-_SEVERAL = (8, 6, 4, 3, 2, 1)
+_SEVERAL = 16
 #: what parts that a second pass adds cost: dispatches, most of it the host's time for one more pass and its buffers
 SPLITTING = 5
 #: the lowest float32 number
@@ -74,13 +74,16 @@ def as_contraction(
 class Parts:
     """What workgroups that share a row's columns leave of an attention with one sum: ``[split, batch, m]`` of it, and of the state."""
 
+    #: in workgroup memory, what each part of the rows counts
+    _counts: Array
+
     def __init__(self, kernel: Attention, splits: int) -> None:
         self.kernel, self.splits = kernel, splits
         self.batch, self.m = number_of_elements(kernel.batch), number_of_elements(kernel.m)
         self.width = number_of_elements(kernel.k if kernel.sums[0].along == "k" else kernel.v)
         self._partials = Partials()
-        self._states = self._partials.records(splits * self.batch * self.m, "f32", "f32")
         self._sums = self._partials.records(splits * self.batch * self.m * self.width, "f32")
+        self._states = self._partials.records(splits * self.batch * self.m, "f32", "f32")
 
     def _row(self, split: Node, batch: Node, row: Node) -> Node:
         return (split * self.batch + batch) * self.m + row
@@ -88,61 +91,71 @@ class Parts:
     def write_sum(self, module: Module, split: Node, batch: Node, row: Node, column: Node, values: list[Node]) -> None:
         """Write the stores of neighbouring positions of a part."""
         start = module.body.let(module.fresh("part"), self._row(split, batch, row) * self.width + column)
-        for lane, value in enumerate(values):
-            self._sums.write(module, start + fixed(lane) if lane else start, [value])
+        self._sums.write_neighbours(module, start, values)
 
     def write_row(self, module: Module, split: Node, batch: Node, row: Node, top: Node, total: Node) -> None:
         """Write the stores of a row's state."""
         self._states.write(module, self._row(split, batch, row), [top, total])
 
-    def _read_part(
-        self, module: Module, split: Node, batch: Node, row: Node, column: Node, lanes: int
-    ) -> list[Node]:  # fmt: skip
-        """Write the loads of a part: its row's state, and neighbouring positions of its sum."""
-        at = module.body.let(module.fresh("at"), self._row(split, batch, row))
-        found = self._states.read(module, at)
-        for lane in range(lanes):
-            found += self._sums.read(module, at * self.width + column + fixed(lane))
-        return [module.body.let(module.fresh("read"), each) for each in found]
-
     def program(self, kernel: Attention, capabilities: Capabilities, first: Pass) -> Program:
-        """Return the program whose first pass leaves the parts."""
+        """Return the program whose first pass leaves the parts; in the second, threads of a row find together what each part counts."""
         module = Module(kernel, capabilities)
         body, total = module.body, kernel.sums[0]
         lanes = LANES if vector_dimension(kernel, total.along) is not None else 1
-        workgroup = min(_WORKGROUP, capabilities.invocations)
-        count = self.batch * self.m * self.width
-        element = body.let("element", (LINEAR_GROUP * workgroup + THREAD) * lanes)
-        body.leave(element >= count)
-        column, flat = body.let("column", element % self.width), body.let("flat", element // self.width)
+        threads = min(-(-self.width // lanes), capabilities.invocations)
+        rows = max(_WORKGROUP // threads, 1)
+        slot, own = body.let("slot", THREAD // fixed(threads)), body.let("own", THREAD % fixed(threads))
+        number = body.let("number", LINEAR_GROUP * rows + slot)
+        flat = body.let("flat", minimum(number, self.batch * self.m - 1))
         row, batch = body.let("row", flat % self.m), body.let("batch", flat // self.m)
-        top = body.var("top", Literal(LOWEST, "f32"))
-        several = next(each for each in _SEVERAL if self.splits % each == 0)
-        weights = body.var("weights", Literal(0.0, "f32"))
-        sums = [body.var(f"sum{lane}", Literal(0.0, "f32")) for lane in range(lanes)]
-        with body.loop("part", fixed(0), lambda part: part < self.splits, fixed(several)) as part:
-            read = [
-                self._read_part(module, part + fixed(each) if each else part, batch, row, column, lanes)
-                for each in range(several)
-            ]
-            largest: Node = top
-            for own, *_ in read:
-                largest = Call("max", (largest, own), "f32")
-            largest = body.let("largest", largest)
-            shrink = body.let("shrink", spell("exp", "f32", [top - largest]))
-            body.set(top, largest)
-            for each in (weights, *sums):
-                body.set(each, each * shrink)
-            for own, weight, *values in read:
-                share = body.let(module.fresh("share"), spell("exp", "f32", [own - largest]))
-                body.set(weights, weights + weight * share)
-                for each, value in zip(sums, values, strict=True):
-                    body.set(each, each + value * share)
-        least = Call("max", (weights, Literal(1e-37, "f32")), "f32")
+        top, weights = self._shares(module, batch, row, slot, own, rows, threads)
         coordinates = split_index(module, batch, kernel.batch)
-        store_sum(module, kernel, total, coordinates, row, column, [each // least for each in sums])
-        if kernel.row_stores:
-            with body.when(column.equals(fixed(0))):
-                store_row(module, kernel, coordinates, row, top, weights)
-        second = module.finish(workgroup, -(-count // (lanes * workgroup)), " (sum of parts)")
+        with body.when(number < self.batch * self.m):
+            with body.loop("column", own * fixed(lanes), lambda at: at < self.width, fixed(threads * lanes)) as column:
+                sums = self._sum(module, batch, row, column, slot, lanes)
+                least = Call("max", (weights, Literal(1e-37, "f32")), "f32")
+                store_sum(module, kernel, total, coordinates, row, column, [each // least for each in sums])
+            if kernel.row_stores:
+                with body.when(own.equals(fixed(0))):
+                    store_row(module, kernel, coordinates, row, top, weights)
+        second = module.finish(threads * rows, -(-self.batch * self.m // rows), " (sum of parts)")
         return Program((first, second), (self._partials.nbytes,))
+
+    def _shares(
+        self, module: Module, batch: Node, row: Node, slot: Node, own: Node, rows: int, threads: int
+    ) -> tuple[Node, Node]:
+        """Write what each part of a row counts into workgroup memory; return the row's largest score and the sum of its weights."""
+        body, fresh = module.body, module.fresh
+        self._counts = module.array("counts", "f32", rows * self.splits)
+        tops, each_weight = (module.array(name, "f32", rows * self.splits) for name in ("tops", "weights"))
+        base = body.let("base", slot * u32(self.splits))
+        with body.loop(fresh("part"), own, lambda part: part < self.splits, fixed(threads)) as part:
+            found = self._states.read(module, body.let(fresh("at"), self._row(part, batch, row)))
+            body.set(tops[base + part], found[0])
+            body.set(each_weight[base + part], found[1])
+        body.barrier()
+        top = body.var("top", Literal(LOWEST, "f32"))
+        with body.loop(fresh("part"), fixed(0), lambda part: part < self.splits, fixed(1)) as part:
+            body.set(top, Call("max", (top, tops[base + part]), "f32"))
+        with body.loop(fresh("part"), own, lambda part: part < self.splits, fixed(threads)) as part:
+            body.set(self._counts[base + part], spell("exp", "f32", [tops[base + part] - top]))
+        body.barrier()
+        weights = body.var("weight", Literal(0.0, "f32"))
+        with body.loop(fresh("part"), fixed(0), lambda part: part < self.splits, fixed(1)) as part:
+            body.set(weights, weights + each_weight[base + part] * self._counts[base + part])
+        return top, weights
+
+    def _sum(self, module: Module, batch: Node, row: Node, column: Node, slot: Node, lanes: int) -> list[Node]:
+        """Write the sum of neighbouring positions of all parts and return it."""
+        body, fresh = module.body, module.fresh
+        sums = [body.var(fresh("sum"), Literal(0.0, "f32")) for _ in range(lanes)]
+        several = next(each for each in range(min(_SEVERAL, self.splits), 0, -1) if self.splits % each == 0)
+        with body.loop(fresh("part"), fixed(0), lambda part: part < self.splits, fixed(several)) as part:
+            parts = [part + fixed(each) if each else part for each in range(several)]
+            places = [body.let(fresh("at"), self._row(each, batch, row) * self.width + column) for each in parts]
+            read = [self._sums.read_neighbours(module, each, lanes) for each in places]
+            for each, values in zip(parts, read, strict=True):
+                count = body.let(fresh("count"), self._counts[slot * u32(self.splits) + each])
+                for own, value in zip(sums, values, strict=True):
+                    body.set(own, own + value * count)
+        return [*sums]

@@ -12,7 +12,7 @@ from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from ..program import Capabilities
 from .access import LANES, Buffers, evaluate
 from .cancelling import known_sums
-from .contraction_window import Split, split_value
+from .contraction_window import CHANNELS, Split, split_value, values_apart
 from .ir import VECTORS, Load, LoadGroup, Node, bitcast, convert_to, fixed, group_element, vector, zero
 from .lowering import Lowering
 from .module import Module, hidden, linear_index, split_index
@@ -110,10 +110,20 @@ class Side:
     @cached_property
     def split(self) -> Split | None:
         """The value split by what changes with what, where it is read at computed places only."""
-        if self.strided or self.loads:
-            return None
+        return None if self.strided or self.loads else split_value(self.value, *self._dimensions())
+
+    @cached_property
+    def neighbours(self) -> list[Expression]:
+        """The values of eight neighbours along k where its last dimension numbers these and all are read at computed places; else none."""
+        first, sizes = self.spans["k"]
+        if self.strided or self.loads or sizes[-1:] != (CHANNELS,):
+            return []
+        return values_apart(self.value, *self._dimensions(), first + len(sizes) - 1, CHANNELS)
+
+    def _dimensions(self) -> tuple[frozenset[int], frozenset[int]]:
+        """Return the dimensions of the batch and the side's rows, and those of the depth."""
         own, depths = (range(first, first + len(sizes)) for first, sizes in (self.spans[self.group], self.spans["k"]))
-        return split_value(self.value, frozenset([*range(len(self.kernel.batch)), *own]), frozenset(depths))
+        return frozenset([*range(len(self.kernel.batch)), *own]), frozenset(depths)
 
     def stride(self, node: Expression, group: str) -> int | None:
         """Return the stride of a load along the flat index of a group."""
@@ -270,6 +280,21 @@ class Frame:
             return convert_to("i32", coordinate(node.payload))
 
         return Lowering(self.module, leaf, given=self.given).value(side.value)
+
+    def neighbours(
+        self, side: Side, batch: list[Node], row: Node, depth: Node, coordinates: list[Node] | None
+    ) -> list[Node]:
+        """Write what computes a side's neighbours along k, from a depth on, and return them; ``coordinates`` as for :meth:`element`."""
+        (own, sizes), (first, depths) = side.spans[side.group], side.spans["k"]
+        at = {own + number: each for number, each in enumerate(coordinates or split_index(self.module, row, sizes))}
+        at |= {first + number: each for number, each in enumerate(split_index(self.module, depth, depths))}
+        at |= dict(enumerate(batch))
+
+        def leaf(node: Expression, index: Node | None) -> Node:
+            return self.buffers.load_at(node, index) if index is not None else convert_to("i32", at[node.payload])
+
+        lowering = Lowering(self.module, leaf, given=self.given)
+        return [lowering.value(each) for each in side.neighbours]
 
     def parts(self, side: Side, group: str, batch: list[Node], place: Node) -> dict[Expression, Node]:
         """Write what of a side that is split depends on the batch and its row only, or on the depth, and return it."""

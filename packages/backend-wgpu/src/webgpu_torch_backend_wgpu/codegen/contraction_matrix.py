@@ -8,7 +8,7 @@ whole, filled with zeros beyond an operand's end, and results pass through workg
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import TypeVar
 
@@ -22,7 +22,9 @@ from ..gpu.interface import MatrixUnit, largest_unit
 from ..program import Capabilities, Program
 from .contraction import VECTOR_BYTES, Frame, Side, halves_in_words
 from .contraction_cost import blocks_seconds, splits_of
+from .contraction_laid import Laid, laid_groups, laid_sides, laying, laying_seconds
 from .contraction_tile import Place, StagedBlock, Tile, Write, generate_tile
+from .contraction_window import channels_inside
 from .ir import Array, Call, Index, Name, Node, Prefix, bitcast, choose, every, fixed, minimum, zero
 from .module import THREAD, split_index
 from .statements import Body, Do
@@ -34,13 +36,17 @@ _PAD_HALVES, _PAD_SUMS = 8, 4
 
 
 class MatrixTile(Tile):
-    """A variant: ``rows`` and ``columns`` are a subgroup's block, made of matrices that ``unit`` multiplies."""
+    """A variant: ``rows`` and ``columns`` are a subgroup's block, made of matrices that ``unit`` multiplies.
 
-    __slots__ = ("unit",)
-    fields = (*Tile.fields, "unit")
+    ``laid``: whether sides are laid out first, as :func:`.contraction_laid.laid_groups` says, and channels are neighbours along k.
+    """
+
+    __slots__ = ("laid", "unit")
+    fields = (*Tile.fields, "unit", "laid")
     unit: MatrixUnit
+    laid: bool
 
-    def __init__(self, *values: int | MatrixUnit) -> None:
+    def __init__(self, *values: int | MatrixUnit | bool) -> None:
         Record.__init__(self, *values)
 
     @property
@@ -98,6 +104,8 @@ _REACHED = 0.463
 _ALONE = 0.68
 #: float32 operations that finding, loading and packing a single element lasts, and a step that computes it
 _SINGLE, _STEP = 60, 1.3
+#: and the same of one of eight channels of one place
+_CHANNEL = 15
 #: seconds that a kernel must save for each element of a side that is written out: compiling takes longer for it
 _WRITTEN = 1e-6
 #: rows of blocks that run next to each other, for the cache
@@ -109,7 +117,9 @@ def matrix_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator
     unit = unit_of(capabilities)
     if unit is None or half_of(kernel.left) is None or half_of(kernel.right) is None:
         return
-    yield from fitting_tiles(MatrixTile, _SHARES, unit, kernel, capabilities)
+    yield from fitting_tiles(
+        MatrixTile, _SHARES, unit, kernel, capabilities, _laid_groups(kernel, capabilities.binding_bytes)
+    )
 
 
 def fitting_tiles(
@@ -118,18 +128,23 @@ def fitting_tiles(
     unit: MatrixUnit,
     kernel: Contraction,
     capabilities: Capabilities,
+    groups: tuple[str, ...],
 ) -> Iterator[_Kind]:
-    """Return the tiles of some blocks that an adapter has threads and workgroup memory for, with the sum split or not."""
+    """Return the tiles of some blocks that an adapter has threads and workgroup memory for, with the sum split or not.
+
+    ``groups``: those of sides that may be laid out.
+    """
+    ways = (False, True) if groups else (False,)
     for block in blocks:
-        tile = _tile(kind, block, unit, 1)
+        tile = _tile(kind, block, unit, 1, False)
         if tile.divides and tile.threads <= capabilities.invocations and tile.nbytes <= capabilities.workgroup_bytes:
             for splits in splits_of(kernel, capabilities):
-                yield _tile(kind, block, unit, splits)
+                yield from (_tile(kind, block, unit, splits, laid) for laid in ways)
 
 
 @cache
-def _tile(kind: type[_Kind], block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int) -> _Kind:
-    return kind(*block, 1, 0, _PAD_HALVES, _BAND, splits, 1, unit)
+def _tile(kind: type[_Kind], block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int, laid: bool) -> _Kind:
+    return kind(*block, 1, 0, _PAD_HALVES, _BAND, splits, 1, unit, laid)
 
 
 def unit_of(capabilities: Capabilities) -> MatrixUnit | None:
@@ -149,21 +164,32 @@ def half_of(side: Expression) -> Expression | None:
     return None
 
 
+def _laid_groups(kernel: Contraction, binding_bytes: int = 1 << 62) -> tuple[str, ...]:
+    """Return the groups of the sides of halves that may be laid out."""
+    return laid_groups(kernel, (kernel.left.arguments[0], kernel.right.arguments[0]), _HALVES, False, binding_bytes)
+
+
 def matrix_seconds(kernel: Contraction, tile: MatrixTile, facts: Facts) -> float:
     """Return an estimate of the time that a tile takes for a contraction, computing sides and multiplying by turns."""
     share, lead, apart = _SHARES[tile.block]
     multiplying = blocks_seconds(kernel, tile, facts, share * _REACHED * facts.products, lead, _ALONE)
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
     rounds = -(-(-(-m // tile.m) * -(-n // tile.n) * batch * tile.splits) // facts.units)
-    work = (tile.m * _work(kernel, "m") + tile.n * _work(kernel, "n")) * -(-k // tile.splits)
+    laid = _laid_groups(kernel) if tile.laid else ()
+    ordered = channels_inside(kernel) if laid else kernel
+    work = sum(
+        0.0 if group in laid else _CHANNEL * width if ordered is not kernel else width * _work(kernel, group)
+        for width, group in ((tile.m, "m"), (tile.n, "n"))
+    ) * -(-k // tile.splits)
     computing = rounds * facts.units * work / facts.flops
     reading = kernel.nbytes() / (facts.bandwidth * _READING)
     written = sum(
         width * tile.k // tile.threads
         for width, group in ((tile.m, "m"), (tile.n, "n"))
-        if not side_of(kernel, group).strided
+        if ordered is kernel and not side_of(kernel, group).strided
     )
-    return max(multiplying, computing, reading) + apart * min(multiplying, computing) + _WRITTEN * written
+    before = laying_seconds(kernel, laid, facts)
+    return max(multiplying, computing, reading) + apart * min(multiplying, computing) + _WRITTEN * written + before
 
 
 @lru_cache(64)
@@ -179,8 +205,15 @@ def side_of(kernel: Contraction, group: str) -> Side:
 
 
 def generate_matrix(kernel: Contraction, capabilities: Capabilities, tile: MatrixTile) -> Program:
-    """Return the program of a contraction of halves by tiles of matrices."""
-    return generate_tile(kernel, capabilities, tile, lambda frame, _: MatrixBlock(frame, tile))
+    """Return the program of a contraction of halves by tiles of matrices; the sides that are laid out first."""
+    if not tile.laid:
+        return generate_tile(kernel, capabilities, tile, lambda frame, _: MatrixBlock(frame, tile, {}))
+    first = 0 if tile.splits == 1 else 1
+    laid = laid_sides(kernel, (kernel.left.arguments[0], kernel.right.arguments[0]), _laid_groups(kernel), tile, first)
+    ordered = channels_inside(kernel)
+    found = generate_tile(ordered, capabilities, tile, lambda frame, _: MatrixBlock(frame, tile, laid))
+    scratch = (*found.scratch, *(each.nbytes for each in laid.values()))
+    return Program((laying(kernel, [*laid.values()], capabilities), *found.passes), scratch)
 
 
 class HalvesBlock:
@@ -263,17 +296,18 @@ class HalvesLoader(HalvesBlock):
     """
 
     def __init__(
-        self, frame: Frame, side: Side, width: int, tile: MatrixTile, blocks: Array, start: int, prefix: str = ""
-    ) -> None:
-        along_k = side.axis == "k" or not side.strided
+        self, frame: Frame, side: Side, width: int, tile: MatrixTile, blocks: Array, start: int, prefix: str = "",
+        laid: Laid | None = None,
+    ) -> None:  # fmt: skip
+        along_k = laid is not None or side.axis == "k" or not side.strided
         along, across = (tile.k, width) if along_k else (width, tile.k)
         super().__init__(
             frame.body, along_k, along, across, tile.pad, tile.threads, blocks, start, prefix or side.group
         )
-        self.frame, self.side = frame, side
-        self.edge_rows = side.rows % width != 0
+        self.frame, self.side, self.width, self.laid = frame, side, width, laid
+        self.edge_rows = laid is None and side.rows % width != 0
         # A part of a split sum ends at a multiple of the block's depth, except the last one.
-        self.edge_depth = frame.k % tile.k != 0 or tile.splits > 1
+        self.edge_depth = laid is None and (frame.k % tile.k != 0 or tile.splits > 1)
         for node in side.loads if side.lanes > 1 else ():
             if node.dtype.name == "float16" and side.step(node, side.axis, side.lanes):
                 frame.buffers.in_words.add(node.payload[0])
@@ -290,7 +324,7 @@ class HalvesLoader(HalvesBlock):
 
     def fetch(self, batch: list[Node], base: Node, depth: Node) -> None:
         body, coordinates = self.body, None
-        load = self._vector if self.side.lanes > 1 else self._elements
+        load = self._load()
         if not self.side.strided and self.threads % self.across == 0:
             module = self.frame.module
             row = body.let(module.fresh("row"), self._inside(base + self.position(0)[0], depth)[1])
@@ -300,6 +334,18 @@ class HalvesLoader(HalvesBlock):
             with body.when(None):
                 row, deep = body.let("row", base + at_row), body.let("deep", depth + at_depth)
                 self.keep(number, load(batch, row, deep, coordinates))
+
+    def _load(self) -> Callable[[list[Node], Node, Node, list[Node] | None], list[Node]]:
+        """Return what writes the loads of eight values of a batch at a row and a depth, given the row's coordinates or None."""
+        if self.laid is not None:
+            return self._laid
+        return self._vector if self.side.lanes > 1 else self._neighbours if self.side.neighbours else self._elements
+
+    def _laid(self, batch: list[Node], row: Node, deep: Node, coordinates: list[Node] | None) -> list[Node]:
+        """Return eight values that have been laid out: the words of each part."""
+        body, fresh = self.body, self.frame.module.fresh
+        assert self.laid is not None
+        return self.laid.read(self.frame, batch, body.let(fresh("row"), row), body.let(fresh("deep"), deep))
 
     def keep(self, number: int, values: list[Node]) -> None:
         """Write eight values into the registers of fetch ``number``: halves as they lie in memory, or those that were computed."""
@@ -329,6 +375,14 @@ class HalvesLoader(HalvesBlock):
             found.append(value if within is None else choose(within, value, zero(value.type)))
         return found
 
+    def _neighbours(self, batch: list[Node], row: Node, deep: Node, coordinates: list[Node] | None) -> list[Node]:
+        """Return eight values that have one place of a window in common."""
+        body, fresh = self.body, self.frame.module.fresh
+        within, row, deep = self._inside(row, deep, _HALVES)
+        row, deep = body.let(fresh("row"), row), body.let(fresh("deep"), deep)
+        values = self.frame.neighbours(self.side, batch, row, deep, coordinates)
+        return values if within is None else [choose(within, value, zero(value.type)) for value in values]
+
     def _elements(self, batch: list[Node], row: Node, deep: Node, coordinates: list[Node] | None) -> list[Node]:
         """Return eight values, computed one by one."""
         body, module, values = self.body, self.frame.module, list[Node]()
@@ -348,11 +402,12 @@ class MatrixBlock(StagedBlock):
     left: HalvesLoader
     right: HalvesLoader
 
-    def __init__(self, frame: Frame, tile: MatrixTile) -> None:
+    def __init__(self, frame: Frame, tile: MatrixTile, laid: Mapping[str, Laid]) -> None:
         self.frame, self.body, self.tile, self.unit = frame, frame.body, tile, tile.unit
         self.blocks = frame.module.array("blocks", "vec4<u32>", tile.nbytes // VECTOR_BYTES)
-        self.left = HalvesLoader(frame, side_of(frame.kernel, "m"), tile.m, tile, self.blocks, 0)
-        self.right = HalvesLoader(frame, side_of(frame.kernel, "n"), tile.n, tile, self.blocks, self.left.size)
+        left, right = (side_of(frame.kernel, group) for group in "mn")
+        self.left = HalvesLoader(frame, left, tile.m, tile, self.blocks, 0, laid=laid.get("m"))
+        self.right = HalvesLoader(frame, right, tile.n, tile, self.blocks, self.left.size, laid=laid.get("n"))
 
     def declare(self) -> None:
         body, tile, unit = self.body, self.tile, self.unit

@@ -22,9 +22,11 @@ from ..program import Capabilities, Program
 from .access import LANES
 from .contraction import VECTOR_BYTES, Frame, Side, binds
 from .contraction_cost import blocks_seconds
+from .contraction_laid import Laid, laid_groups, laid_sides, laying, laying_seconds
 from .contraction_magnitudes import Magnitudes, flag, joined, magnitude, span_of
 from .contraction_matrix import HalvesLoader, MatrixBlock, MatrixTile, fitting_tiles, half_of, unit_of
 from .contraction_tile import Place, Tile, Write, generate_tile
+from .contraction_window import channels_inside
 from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, every, fixed, minimum, vector, zero
 from .module import THREAD
 from .pairs import Cutter, exponent_of, makes_pairs, parts_of, power_of_two, unscaled
@@ -36,10 +38,14 @@ from .statements import Body, Do
 _SHARES = {(128, 128, 32, 64, 32): (0.137, 310, 1.0, 1), (64, 64, 32, 32, 32): (0.104, 64, 0.75, 2)}
 #: how many times as fast a product of single halves is, one of singles and pairs, and one of pairs
 _PRODUCTS = {1: 1.45, 2: 1.2, 3: 1.0}
-#: how many times as long it takes where a side is read number by number, or at computed places
-_ONE_BY_ONE, _COMPUTED = 1.25, 1.5
+#: how many times as long it takes where a side is read number by number; at computed places; where both sides are laid
+#: out; and at computed places by channels
+_ONE_BY_ONE = 1.25
+_COMPUTED = {(128, 128, 32, 64, 32): 1.3, (64, 64, 32, 32, 32): 1.1}
+_BOTH_LAID = {(128, 128, 32, 64, 32): 0.83, (64, 64, 32, 32, 32): 0.93}
+_CHANNELS = {(128, 128, 32, 64, 32): 2.2, (64, 64, 32, 32, 32): 0.9}
 #: seconds that a kernel must save whose text is long, as it is where places are computed: compiling it takes long, too
-_LONG_TEXT = 1e-4
+_LONG_TEXT = 2e-5
 #: the share of the memory's bandwidth at which magnitudes are found
 _FINDING = 0.75
 #: depths whose products the units add, which round sums towards zero, before the threads do
@@ -77,7 +83,9 @@ def pair_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[P
     unit = unit_of(capabilities)
     if unit is None or not _can(kernel, capabilities, unit):
         return
-    yield from fitting_tiles(PairTile, _SHARES, unit, kernel, capabilities)
+    yield from fitting_tiles(
+        PairTile, _SHARES, unit, kernel, capabilities, _laid_groups(kernel, capabilities.binding_bytes)
+    )
 
 
 def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> bool:
@@ -93,28 +101,50 @@ def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> b
     if not all(each.loads if each.strided else span_of(kernel, each.value) is not None for each in sides):
         return False
     bound = binds(kernel.operands, kernel.outputs, capabilities)
-    # The magnitudes, parts of a split sum and a report are bound besides.
-    return makes_pairs(capabilities, unit) and bound + 3 <= capabilities.storage_buffers
+    # The magnitudes, what is laid out, parts of a split sum and a report are bound besides.
+    return makes_pairs(capabilities, unit) and bound + 5 <= capabilities.storage_buffers
+
+
+def _laid_groups(kernel: Contraction, binding_bytes: int = 1 << 62) -> tuple[str, ...]:
+    """Return the groups of the sides that may be laid out."""
+    return laid_groups(kernel, (kernel.left, kernel.right), LANES, True, binding_bytes)
 
 
 def pair_seconds(kernel: Contraction, tile: PairTile, facts: Facts) -> float:
     """Return an estimate of the time that a tile takes for a contraction, and the magnitudes of its rows before."""
     share, lead, alone, together = _SHARES[tile.block]
     rate = share * _PRODUCTS[parts_of(kernel.left) + parts_of(kernel.right) - 1] * facts.products
-    compiling = 0.0
-    for each in (Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")):
-        rate /= _COMPUTED if not each.strided else _ONE_BY_ONE if each.lanes == 1 else 1
-        compiling += 0.0 if each.strided else _LONG_TEXT
+    sides = Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")
+    laid = _laid_groups(kernel) if tile.laid else ()
+    more = laying_seconds(kernel, laid, facts)
+    rate /= _BOTH_LAID[tile.block] if len(laid) == len(sides) else 1
+    for each in sides:
+        if each.group in laid:
+            continue
+        if not each.strided and tile.laid and channels_inside(kernel) is not kernel:
+            rate /= _CHANNELS[tile.block]
+        elif not each.strided:
+            rate /= _COMPUTED[tile.block]
+            more += _LONG_TEXT
+        elif each.lanes == 1:
+            rate /= _ONE_BY_ONE
     multiplying = blocks_seconds(kernel, tile, facts, rate, lead, alone, together)
     moved = kernel.nbytes() / facts.bandwidth
-    return max(multiplying, moved) + moved / _FINDING + facts.dispatch + compiling
+    return max(multiplying, moved) + moved / _FINDING + facts.dispatch + more
 
 
 def generate_pairs(kernel: Contraction, capabilities: Capabilities, tile: PairTile) -> Program:
     """Return the program of a contraction by pairs of halves: the magnitudes of all rows first."""
-    magnitudes = Magnitudes(kernel, 0 if tile.splits == 1 else 1)
-    found = generate_tile(kernel, capabilities, tile, lambda frame, _: PairBlock(frame, tile, magnitudes))
-    return Program((magnitudes.find(capabilities), *found.passes), (*found.scratch, magnitudes.nbytes))
+    first = 0 if tile.splits == 1 else 1
+    groups = _laid_groups(kernel) if tile.laid else ()
+    laid = laid_sides(kernel, (kernel.left, kernel.right), groups, tile, first + 1)
+    magnitudes = Magnitudes(kernel, first)
+    ordered = channels_inside(kernel) if tile.laid else kernel
+    found = generate_tile(ordered, capabilities, tile, lambda frame, _: PairBlock(frame, tile, magnitudes, laid))
+    before = [magnitudes.find(capabilities)]
+    before += [laying(kernel, [*laid.values()], capabilities, magnitudes, _LEFT)] if laid else []
+    scratch = (*found.scratch, magnitudes.nbytes, *(each.nbytes for each in laid.values()))
+    return Program((*before, *found.passes), scratch)
 
 
 class PairsLoader(HalvesLoader):
@@ -127,9 +157,10 @@ class PairsLoader(HalvesLoader):
     whole: Node
 
     def __init__(
-        self, frame: Frame, side: Side, width: int, tile: PairTile, blocks: Array, start: int, magnitudes: Magnitudes
-    ) -> None:
-        super().__init__(frame, side, width, tile, blocks, start)
+        self, frame: Frame, side: Side, width: int, tile: PairTile, blocks: Array, start: int, magnitudes: Magnitudes,
+        laid: Laid | None,
+    ) -> None:  # fmt: skip
+        super().__init__(frame, side, width, tile, blocks, start, laid=laid)
         self.magnitudes = magnitudes
         self.parts, self.pieces = parts_of(side.value), magnitudes.pieces(side)
         self.cutter = Cutter(frame.module, self.parts, _LEFT)
@@ -165,7 +196,7 @@ class PairsLoader(HalvesLoader):
 
     def word(self, batch: list[Node], row: Node) -> Node:
         """Write the load of a row's word and return it."""
-        inside = minimum(row, self.side.rows - 1) if self.edge_rows else row
+        inside = minimum(row, self.side.rows - 1) if self.side.rows % self.width else row
         found = self.magnitudes.read(self.frame, self.side, batch, inside)
         return self.body.let(self.frame.module.fresh("word"), found)
 
@@ -194,6 +225,43 @@ class PairsLoader(HalvesLoader):
                 body.set(self.cell(number, part), vector("u32", [each[part] for each in words]))
 
 
+class LaidLoader(PairsLoader):
+    """One side that is laid out: on its way to workgroup memory it changes beside infinities only."""
+
+    def declare(self) -> None:
+        #: for each fetch the words of each part
+        self.halves = [
+            [self.body.var(f"{each.text}{part}", None, each.type) for part in range(self.parts)]
+            for each in self.registers
+        ]
+
+    def begin(self, batch: list[Node], base: Node) -> None:
+        self.declare()
+
+    def keep(self, number: int, values: list[Node]) -> None:
+        for target, value in zip(self.halves[number], values, strict=True):
+            self.body.set(target, value)
+
+    def put(self, stage: Node | None) -> None:
+        with self.body.when(self.odd):
+            for number, parts in enumerate(self.halves):
+                words = [self._apart([each.lane(lane) for each in parts]) for lane in range(LANES)]
+                for part in range(self.parts):
+                    self.body.set(self.cell(number, part), vector("u32", [each[part] for each in words]))
+        with self.body.otherwise():
+            for number, parts in enumerate(self.halves):
+                for part, source in enumerate(parts):
+                    self.body.set(self.cell(number, part), source)
+
+    def _apart(self, words: list[Node]) -> list[Node]:
+        """Write what two numbers, given by the words of their halves, are beside infinities and return the words."""
+        halves = [Call("unpack2x16float", (each,), "vec2<f32>") for each in words]
+        pair: Node = halves[0]
+        for each in halves[1:]:
+            pair = pair + each * Literal(2.0**-_LEFT, "f32")
+        return self.cutter.apart(self.body.let(self.frame.module.fresh("pair"), pair))
+
+
 class PairBlock(MatrixBlock):
     """Keeps sums of a few products in matrices, and those of all in registers of the threads."""
 
@@ -201,12 +269,17 @@ class PairBlock(MatrixBlock):
     left: PairsLoader
     right: PairsLoader
 
-    def __init__(self, frame: Frame, tile: PairTile, magnitudes: Magnitudes) -> None:
+    def __init__(self, frame: Frame, tile: PairTile, magnitudes: Magnitudes, laid: dict[str, Laid]) -> None:
         self.frame, self.body, self.tile, self.unit = frame, frame.body, tile, tile.unit
         self.blocks = frame.module.array("blocks", "vec4<u32>", tile.nbytes // VECTOR_BYTES)
-        left, right = (Side(frame.kernel, each.value, each.group) for each in (frame.left, frame.right))
-        self.left = PairsLoader(frame, left, tile.m, tile, self.blocks, 0, magnitudes)
-        self.right = PairsLoader(frame, right, tile.n, tile, self.blocks, self.left.room, magnitudes)
+
+        def loader(side: Side, width: int, start: int) -> PairsLoader:
+            own, found = Side(frame.kernel, side.value, side.group), laid.get(side.group)
+            kind = PairsLoader if found is None else LaidLoader
+            return kind(frame, own, width, tile, self.blocks, start, magnitudes, found)
+
+        self.left = loader(frame.left, tile.m, 0)
+        self.right = loader(frame.right, tile.n, self.left.room)
 
     def declare(self) -> None:
         super().declare()

@@ -32,8 +32,8 @@ _ENOUGH = 2
 #: neighbours along the large side's rows that are read together at least; and elements of a sum from which on a thread takes
 #: longer for its own than a second pass takes
 _NEAR, _LONG = 16, 64
-#: from how many rows of the small side on, and how many rows of the large one a thread takes then, where these are halves:
-#: what it read of the small side serves all of them
+#: from how many rows of the small side on, and how many rows of the large one a thread takes then: what it read of the small side
+#: serves all of them
 _MANY, _ACROSS = 4, 4
 #: bytes that a thread should have under way, most loads of them, and most numbers: drivers take long for long loops
 _UNDER_WAY, _LOADS, _NUMBERS = 64, 8, 64
@@ -96,9 +96,8 @@ def _choose_strip(frame: Frame, big: Side, capabilities: Capabilities) -> Strip:
             team < 32 or many or big.rows * frame.batch * team < enough * WORKGROUP
         ):  # fmt: skip
             team *= 2
-        narrow = many and all(node.dtype.itemsize < 4 for node in big.loads)
         filled = big.rows * frame.batch * team >= enough * WORKGROUP * _ACROSS
-        return Strip(team, 1, _ACROSS if narrow and filled else 1)
+        return Strip(team, 1, _ACROSS if many and filled else 1)
     team = 8
     # Threads side by side read at least _NEAR elements.
     most = max(32, min(WORKGROUP, capabilities.invocations) * big.lanes // _NEAR)

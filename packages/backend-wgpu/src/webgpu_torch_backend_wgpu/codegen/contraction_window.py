@@ -14,6 +14,11 @@ from typing import NamedTuple
 
 from webgpu_torch_core.ir.dtypes import int32, uint32
 from webgpu_torch_core.ir.expression import Expression, binary, cast, constant, make, rewrite, select, topological
+from webgpu_torch_core.ir.kernels import Contraction
+from webgpu_torch_core.ir.layouts import number_of_elements
+
+#: channels of one place of a window that are neighbours along k, and the most places of a window
+CHANNELS, _MOST_PLACES = 8, 128
 
 
 class Split(NamedTuple):
@@ -60,6 +65,45 @@ def sorted_sums(
 
 
 _ADDITIVE = ("add", "subtract", "multiply")
+
+
+@lru_cache(64)
+def channels_inside(kernel: Contraction) -> Contraction:
+    """Return a contraction over windows with eight channels of one place, then those of the next one along k; any other as it is.
+
+    As it is recorded, all places of one channel come first, so that each element has a place of its own to be found and tested.
+    """
+    groups = (kernel.left, 0, kernel.m), (kernel.right, len(kernel.m), kernel.n)
+    computed = [each for each in groups if any(node.step in ("load_at", "coordinate") for node in topological(each[0]))]
+    if len(computed) != 1 or not computed[0][2] or computed[0][2][-1] < CHANNELS:
+        return kernel
+    value, first = computed[0][0], len(kernel.batch + kernel.m + kernel.n)
+    tested = [_dimensions(node.arguments[0]) for node in topological(value) if node.step == "select"]
+    untested = [each for each in range(len(kernel.k)) if not any(first + each in some for some in tested)]
+    channel = next((each for each in untested if kernel.k[each] % CHANNELS == 0), None)
+    others = [each for each in range(len(kernel.k)) if each != channel]
+    places = tuple([kernel.k[each] for each in others])
+    if channel is None or number_of_elements(places) > _MOST_PLACES:
+        return kernel
+    old = (first + channel, CHANNELS), *((first + each, 1) for each in others), (first + channel, 1)
+    terms = [*((each, 1) for each in range(first)), *old]
+    sizes = (kernel.k[channel] // CHANNELS, *places, CHANNELS)
+    return kernel.reindexed((kernel.batch, kernel.m, kernel.n, sizes), tuple([(each,) for each in terms]))
+
+
+def values_apart(
+    value: Expression, rows: frozenset[int], depths: frozenset[int], apart: int, count: int
+) -> list[Expression]:
+    """Return a side's values at each place along a dimension; what else they have in common is the same expression in all."""
+    found = sorted_sums(value, rows, depths - {apart})
+
+    def at(place: int) -> Expression:
+        def replace(node: Expression, _: tuple[Expression, ...]) -> Expression | None:
+            return constant(place, int32) if node.payload == apart else None
+
+        return rewrite(found, replace, ("coordinate",))
+
+    return [at(place) for place in range(count)]
 
 
 @lru_cache(4096)

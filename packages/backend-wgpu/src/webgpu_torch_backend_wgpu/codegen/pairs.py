@@ -78,6 +78,15 @@ class Cutter:
         rest = pair - near
         return [word, Call("pack2x16float", (rest * Literal(2.0**self.left, "f32") if self.left else rest,), "u32")]
 
+    def beyond_zero(self, value: Node) -> Node:
+        """Write the number whose halves are cut in place of a scaled one: none but 0 is cut to zeros, which infinities would meet."""
+        body, fresh = self.module.body, self.module.fresh
+        bits = body.let(fresh("bits"), bitcast("u32", value))
+        size = body.let(fresh("size"), bits & fixed(FLAG - 1))
+        least = fixed(_SMALLEST - (self.left if self.parts > 1 else 0) + _BIAS << _MANTISSA)
+        kept = choose(size.differs(fixed(0)), Call("max", (size, least), "u32") | (bits & fixed(FLAG)), bits)
+        return body.let(fresh("kept"), bitcast("f32", kept))
+
     def apart(self, pair: Node) -> list[Node]:
         """Write the same where infinity or NaN is near: both halves have the number's sign and neither is 0 where it is not."""
         body, fresh = self.module.body, self.module.fresh

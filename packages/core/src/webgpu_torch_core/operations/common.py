@@ -26,7 +26,7 @@ from ..tensors.kinds import layout as memory_layout
 from ..tensors.kinds import strided
 from ..tensors.memory_formats import contiguous_format, memory_format, suggested_format
 from ..tensors.storage import require_differentiable
-from ..tensors.tensor import MetaValue, Tensor, check_supported, new_storage
+from ..tensors.tensor import MetaValue, Tensor, check_supported, new_storage, new_tensor
 
 kernel_cache = lru_cache(maxsize=4096)
 #: what a function is given one by one, or together
@@ -69,9 +69,9 @@ def record_on(
                 check_supported(engine, output.dtype)
         results = engine.record(kernel, values, parameters)
     if len(outputs) == 1:
-        return Tensor._from_storage(new_storage(results[0]), layouts[0], outputs[0].dtype, place)
+        return new_tensor(new_storage(results[0]), layouts[0], outputs[0].dtype, place)
     return tuple([
-        Tensor._from_storage(new_storage(value), layout, output.dtype, place)
+        new_tensor(new_storage(value), layout, output.dtype, place)
         for value, layout, output in zip(results, layouts, outputs, strict=True)
     ])  # fmt: skip
 

@@ -192,7 +192,9 @@ def engines() -> list[Engine]:
 
 def canonical_device(place: Any) -> device:
     """Return a device as tensors report it: with an index, except ``cpu`` and other single devices."""
-    if place.__class__ is device and (known := place._canonical) is not None:
+    kind = place.__class__
+    known = place._canonical if kind is device else _canonical.get(place) if kind is str else None
+    if known is not None:
         return known
     found = _canonical.get(place) if not isinstance(place, int) else None
     if found is None:
@@ -256,8 +258,9 @@ def _synchronize(engine: Engine) -> None:
         engine.flush()
     # Who waits for everything has what ran at once, too.
     recorder.unread = False
-    # What kernels report comes along with the wait.
-    engine.device.synchronize()
+    # What kernels report comes along with the wait. A device that has done all when its runs return needs none.
+    if engine.device.asynchronous:
+        engine.device.synchronize()
     if engine.reports or recorder.failed is not None:
         engine.raise_failed_checks()
 

@@ -14,7 +14,7 @@ from ..ir.layouts import Layout
 from ..record.context import default_float
 from ..record.devices import device, engine_for, get_default_device
 from ..record.tape import Value
-from ..tensors.tensor import Tensor, new_storage
+from ..tensors.tensor import Tensor, new_storage, new_tensor
 from .recipes import EXACT, describe
 
 #: kinds of calls kept per function
@@ -60,7 +60,7 @@ def _remembered(function: Function, tensors: int) -> Function:
             return made
         kernel, parameters, layout, kind, place = found
         (value,) = engine_for(place).record(kernel, (), parameters)
-        return Tensor._from_storage(new_storage(value), layout, kind, place)
+        return new_tensor(new_storage(value), layout, kind, place)
 
     @wraps(function)
     def call(*args: object, **kwargs: object) -> object:

@@ -28,7 +28,7 @@ from ..record.node import anomaly, running
 from ..record.recorder import Recorder
 from ..record.tape import Tape, Value
 from ..scheduling import described, joined
-from ..tensors.tensor import Tensor, new_storage
+from ..tensors.tensor import Tensor, new_storage, new_tensor
 from .gradients import Operand, Unknown
 from .gradients import Recipe as GradientRecipe
 
@@ -111,9 +111,9 @@ def remembered(function: Function) -> Function:
             values += engine.record(kernel, list(map(values.__getitem__, operands)), parameters)
         if found.kind is None:
             [(number, layout, kind, place)] = found.results
-            return Tensor._from_storage(new_storage(values[number]), layout, kind, place)
+            return new_tensor(new_storage(values[number]), layout, kind, place)
         made = [
-            Tensor._from_storage(new_storage(values[number]), layout, kind, place)
+            new_tensor(new_storage(values[number]), layout, kind, place)
             for number, layout, kind, place in found.results
         ]
         return found.kind(made) if found.kind is tuple else found.kind(*made)

@@ -75,25 +75,7 @@ class Tensor(TensorKinds, TensorMethods):
 
     @classmethod
     def _from_storage(cls, storage: Storage, layout: Layout, dtype: dtype, place: device) -> Tensor:
-        tensor = _new(cls)
-        tensor._storage = storage
-        tensor._layout = layout
-        if cls is Tensor:
-            tensor.dtype, tensor.device = dtype, place
-        else:
-            # A floor above this one: looked up when it is used.
-            from ..dispatch.overrides import notice_class
-
-            notice_class(cls)
-            # A subclass may have properties of these names.
-            for name, value in (("dtype", dtype), ("device", place)):
-                Tensor.__dict__[name].__set__(tensor, value)
-        tensor._requires_grad = False
-        tensor._grad_fn = None
-        tensor._output_number = 0
-        tensor._grad = tensor._base = tensor._hooks = tensor._accumulator = None
-        tensor._retains_grad = False
-        return tensor
+        return new_tensor(storage, layout, dtype, place, cls)
 
     @classmethod
     def _from_value(cls, value: Any, layout: Layout, dtype: dtype, place: device) -> Tensor:
@@ -478,3 +460,22 @@ def empty_tensor(shape: tuple[int, ...], dtype: dtype, place: device) -> Tensor:
         return Tensor._from_value(MetaValue(engine, kind, numel), layout, dtype, place)
     check_supported(engine, dtype)
     return Tensor._from_value(engine.allocate(kind, numel), layout, dtype, place)
+
+
+def new_tensor(storage: Storage, layout: Layout, dtype: dtype, place: device, cls: type[Tensor] = Tensor) -> Tensor:
+    """Return a view of a storage, with the layout's shape and without a gradient: a function, as :func:`new_storage` is."""
+    tensor = _new(cls)
+    tensor._storage, tensor._layout = storage, layout
+    if cls is Tensor:
+        tensor.dtype, tensor.device = dtype, place
+    else:
+        # A floor above this one: looked up when it is used.
+        from ..dispatch.overrides import notice_class
+
+        notice_class(cls)
+        # A subclass may have properties of these names.
+        for name, value in (("dtype", dtype), ("device", place)):
+            Tensor.__dict__[name].__set__(tensor, value)
+    tensor._output_number, tensor._requires_grad, tensor._retains_grad = 0, False, False
+    tensor._grad_fn = tensor._grad = tensor._base = tensor._hooks = tensor._accumulator = None
+    return tensor

@@ -32,9 +32,10 @@ from ...ir.steps import differentiate
 from ...record.context import default_float as default_float
 from ...record.devices import MetaEngine
 from ...record.grad_mode import recording
+from ...record.lone import LONE_AFTER
 from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
-from ...tensors.tensor import MetaValue, Tensor, check_supported, new_storage
+from ...tensors.tensor import MetaValue, Tensor, check_supported, new_storage, new_tensor
 from ..common import (
     needs_gradient,
     refusing,
@@ -148,7 +149,7 @@ class Elementwise:
             if found.dtype not in engine.device.dtypes:
                 check_supported(engine, found.dtype)
             value = engine.record(found.kernel, values, parameters)[0]
-        result = Tensor._from_storage(new_storage(value), found.layout, found.dtype, place)
+        result = new_tensor(new_storage(value), found.layout, found.dtype, place)
         may = tracked is not False and found.dtype.category >= 2 and recording.enabled
         if may and (tracked or needs_gradient(*operands)):
             self._track(found, result, operands, extras)
@@ -173,8 +174,14 @@ class Elementwise:
                 or one._base is not None or other._base is not None or found.dtype not in (engine := value.engine).dtypes
             ):  # fmt: skip
                 return self.call((one, other))
-            (made,) = engine.record(found.kernel, (value, second))
-            return Tensor._from_storage(new_storage(made), found.layout, found.dtype, place)
+            recorder, alone, made = engine.recorders.own, found.alone, None
+            if recorder.lone >= LONE_AFTER and alone is not None and alone.engine is engine:
+                # As :meth:`Engine.record`, without looking for it.
+                made = alone.run(recorder, (value, second), ())
+            if made is None:
+                made = engine.record(found.kernel, (value, second))
+                found.alone = engine.lone.get(id(found.kernel)) if recorder.unread else None
+            return new_tensor(new_storage(made[0]), found.layout, found.dtype, place)
 
         return operator
 
