@@ -8,16 +8,19 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator
+from itertools import product
 from pathlib import Path
 from typing import Any
 from unittest import mock
 from weakref import ref
 
 import pytest
+import torch as pytorch
 import webgpu_torch as torch
 import webgpu_torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.multiprocessing.reductions import StorageWeakRef
 from webgpu_torch_core.record.devices import canonical_device, engine_for
 from webgpu_torch_core.replay import gradients, recipes
 
@@ -25,11 +28,11 @@ ENGINE = engine_for(canonical_device("cpu"))
 
 #: by name an operation and the shapes of its tensors, of sizes a, b and c
 CALLS: dict[str, tuple[Callable[..., Any], Callable[[int, int, int], list[tuple[int, ...]]]]] = {
-    "linear": (F.linear, lambda a, b, c: [(a, b), (c, b), (c,)]),
-    "linear of batches": (F.linear, lambda a, b, c: [(2, a, b), (c, b), (c,)]),
-    "without bias": (F.linear, lambda a, b, c: [(2, a, b), (c, b)]),
-    "matmul": (torch.matmul, lambda a, b, c: [(2, a, b), (b, c)]),
-    "bmm": (torch.bmm, lambda a, b, c: [(2, a, b), (2, b, c)]),
+    "linear": (lambda *x: F.linear(*x), lambda a, b, c: [(a, b), (c, b), (c,)]),
+    "linear of batches": (lambda *x: F.linear(*x), lambda a, b, c: [(2, a, b), (c, b), (c,)]),
+    "without bias": (lambda *x: F.linear(*x), lambda a, b, c: [(2, a, b), (c, b)]),
+    "matmul": (lambda *x: torch.matmul(*x), lambda a, b, c: [(2, a, b), (b, c)]),
+    "bmm": (lambda *x: torch.bmm(*x), lambda a, b, c: [(2, a, b), (2, b, c)]),
     "addmm": (lambda *x: torch.addmm(*x, beta=0.5, alpha=2.0), lambda a, b, c: [(c,), (a, b), (b, c)]),
     "with itself": (lambda x: torch.addmm(x, x, x), lambda a, b, c: [(a, a)]),
     "layer_norm": (lambda *x: F.layer_norm(x[0], x[1].shape, *x[1:]), lambda a, b, c: [(a, b, c), (c,), (c,)]),
@@ -41,6 +44,23 @@ CALLS: dict[str, tuple[Callable[..., Any], Callable[[int, int, int], list[tuple[
     "attention": (
         lambda *x: F.scaled_dot_product_attention(*x, is_causal=True),
         lambda a, b, c: [(1, 2, a, b), (1, 2, a, b), (1, 2, a, b)],
+    ),
+    "attention of places": (
+        lambda *x: F.scaled_dot_product_attention(*x[:3], attn_mask=x[3].detach()),
+        lambda a, b, c: [(1, 2, a, b), (1, 2, c, b), (1, 2, c, b), (a, c)],
+    ),
+    "group_norm": (lambda *x: F.group_norm(x[0], 1, *x[1:]), lambda a, b, c: [(a, b, c + 1), (b,), (b,)]),
+    "batch_norm": (
+        lambda *x: F.batch_norm(x[0], x[1].detach(), x[2].detach() ** 2, *x[3:]),
+        lambda a, b, c: [(a, b, c), (b,), (b,), (b,), (b,)],
+    ),
+    "binary_cross_entropy": (
+        lambda x, y: F.binary_cross_entropy_with_logits(x, y.detach().sigmoid()),
+        lambda a, b, c: [(a, b), (a, b)],
+    ),
+    "weighed cross_entropy": (
+        lambda x, y: F.cross_entropy(x, x.detach().argmax(1), y.detach() ** 2),
+        lambda a, b, c: [(a, b), (b,)],
     ),
     "einsum": (lambda *x: torch.einsum("bij,bkj->bik", *x), lambda a, b, c: [(2, a, b), (2, c, b)]),
     "cat": (lambda *x: torch.cat(x, 1), lambda a, b, c: [(a, b), (a, c)]),
@@ -205,26 +225,44 @@ def test_what_is_written_to_is_noticed_alike(
         assert outcome() == expected
 
 
-@settings(max_examples=60, deadline=None)
-@given(DRAWN["name"], SIZES, DRAWN["kinds"])
-def test_no_memory_lives_on_that_python_lets_go(name: str, sizes: tuple[int, int, int], kinds: list[str]) -> None:
+def alive(
+    name: str, sizes: tuple[int, int, int], tracked: tuple[bool, ...], of_storage: Callable[[Any], Any]
+) -> list[bool]:
+    """Return which of a call's tensors have memory while nobody but the graph of its result knows them."""
     function, shapes = CALLS[name]
+    pairs = zip(shapes(*sizes), tracked, strict=True)
+    given = [torch.ones(shape).requires_grad_(each) * 1 for shape, each in pairs]
+    found = [of_storage(each) for each in given]
+    result = function(*given)
+    given.clear()
+    lives = [each() for each in found]
+    del result
+    assert not any(each() for each in found)
+    return lives
 
-    def alive() -> list[bool]:
-        given = [made(shape, kinds[number % len(kinds)], number)[0] * 1 for number, shape in enumerate(shapes(*sizes))]
-        values = [ref(each._storage.value) for each in given]
-        result = function(*given)
-        given.clear()
-        found = [each() is not None for each in values]
-        del result
-        assert not any(each() is not None for each in values)
-        return found
 
-    torch.accelerator.synchronize("cpu")
-    with python_runs():
-        expected = alive()
-    for _ in range(3):
-        assert all(kept or not lives for lives, kept in zip(alive(), expected, strict=True))
+def of_ours(tensor: Any) -> Callable[[], bool]:
+    value = ref(tensor._storage.value)
+    return lambda: value() is not None
+
+
+def of_pytorch(tensor: Any) -> Callable[[], bool]:
+    storage = StorageWeakRef(tensor.untyped_storage())
+    return lambda: not storage.expired()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_no_memory_lives_on_that_python_and_pytorch_let_go(name: str) -> None:
+    for sizes in ((2, 3, 4), (1, 1, 1)):
+        for tracked in list(product((False, True), repeat=len(CALLS[name][1](*sizes))))[1:]:
+            torch.accelerator.synchronize("cpu")
+            with python_runs():
+                expected = alive(name, sizes, tracked, of_ours)
+            with mock.patch.dict(globals(), torch=pytorch, F=pytorch.nn.functional):
+                as_pytorch = alive(name, sizes, tracked, of_pytorch)
+            for _ in range(3):
+                lives = alive(name, sizes, tracked, of_ours)
+                assert not any(each > max(kept) for each, *kept in zip(lives, expected, as_pytorch, strict=True))
 
 
 def test_hooks_of_what_is_saved_and_regions_are_looked_at_each_time() -> None:

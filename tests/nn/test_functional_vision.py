@@ -164,3 +164,21 @@ def test_images_of_bytes_are_rounded_as_pytorch_rounds_them(mode: str, antialias
     expected = torch.nn.functional.interpolate(image, size, mode=mode, antialias=antialias)
     found = functional.interpolate(to_ours(image, "cpu"), size, mode=mode, antialias=antialias)
     assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+@pytest.mark.parametrize(
+    ("shape", "factor", "mode"),
+    [((1, 3, 11, 7), 2, "bicubic"), ((2, 2, 5, 4, 3), 2, "trilinear"), ((2, 3, 5, 4), 20, "nearest")],
+)
+def test_gradients_of_16_bits_are_rounded_once(shape: tuple[int, ...], factor: int, mode: str, kind: str) -> None:
+    numbers = torch.randn(shape, generator=torch.Generator().manual_seed(3))
+
+    def run(t: Any) -> Any:
+        x = t.tensor(numbers.tolist(), dtype=getattr(t, kind)).requires_grad_()
+        result = t.nn.functional.interpolate(x, scale_factor=factor, mode=mode)
+        seed = t.arange(result.numel(), dtype=t.float32).reshape(result.shape).sin()
+        result.backward(seed.to(x.dtype))
+        return result.tolist(), x.grad.tolist()
+
+    assert run(webgpu_torch) == run(torch)

@@ -245,3 +245,18 @@ def test_refused(name: str) -> None:
             REFUSED[name](t, x)
         errors.append(caught.value)
     assert type(errors[0]) is type(errors[1])
+
+
+def test_sizes_are_compared_with_those_of_nested_tensors() -> None:
+    def run(t: Any, layout: str) -> Any:
+        nested = t.nested.nested_tensor([t.ones(2, 4), t.ones(3, 4)], layout=getattr(t, layout))
+        found = []
+        for one, two in ((nested, nested), (nested, t.ones(2)), (t.ones(2), nested)):
+            try:
+                found.append(one.is_same_size(two))
+            except (RuntimeError, ValueError) as error:
+                found.append((type(error), str(error)))
+        return found
+
+    for layout in ("strided", "jagged"):
+        assert run(webgpu_torch, layout) == run(torch, layout)

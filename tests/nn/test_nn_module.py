@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import OrderedDict
 from typing import Any
 
 import pytest
@@ -273,3 +274,28 @@ def test_containers() -> None:
         assert len(line + line) == 6
     assert repr(nn.ParameterList([ours.ones(2)])) == repr(torch.nn.ParameterList([torch.ones(2)]))
     assert repr(nn.ModuleList([nn.ReLU(), nn.ReLU()])) == repr(torch.nn.ModuleList([torch.nn.ReLU(), torch.nn.ReLU()]))
+
+
+def test_dictionaries_are_filled_in_an_order() -> None:
+    def run(library: Any, t: Any) -> Any:
+        found: list[Any] = []
+        for kind, value in ((library.ParameterDict, lambda: t.ones(1)), (library.ModuleDict, library.ReLU)):
+            pairs = [("b", value()), ("a", value()), ("c", value())]
+            for given in (
+                dict(pairs),
+                OrderedDict(pairs),
+                kind(OrderedDict(pairs)),
+                pairs,
+                [list(each) for each in pairs],
+            ):
+                made = kind(given)
+                made.update({"z": value(), "y": value()})
+                found.append(list(made.keys()))
+            for given in (1, [1], [("a",)]):
+                try:
+                    kind().update(given)
+                except (TypeError, ValueError) as error:
+                    found.append((type(error), str(error)))
+        return found
+
+    assert run(nn, ours) == run(torch.nn, torch)

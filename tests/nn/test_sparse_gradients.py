@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import math
+import warnings
+from itertools import product
 from typing import Any
 
 import pytest
@@ -180,3 +184,88 @@ def test_gradients_keep_what_was_looked_up(places: list[int], later: int) -> Non
         return table.weight.grad._indices().tolist()
 
     assert found(webgpu_torch) == found(torch)
+
+
+def of_three(t: Any, places: list[int], values: list[float], coalesced: bool = True) -> Any:
+    made = t.sparse_coo_tensor(t.tensor([places]), t.tensor(values), (3,))
+    return made.coalesce() if coalesced else made
+
+
+def caught(run: Any) -> Any:
+    try:
+        return run()
+    except RuntimeError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("coalesced", [True, False])
+def test_gradients_that_are_assigned_have_places_of_their_own(coalesced: bool) -> None:
+    def run(t: Any) -> Any:
+        x = of_three(t, [0, 2], [1.0, 2.0], coalesced).requires_grad_()
+        given = of_three(t, [1, 2], [3.0, 4.0])
+        x.grad = given
+        same = x.grad is given
+        first = repr(x.grad)
+        x.to_dense().sum().backward()
+        copied = copy.deepcopy(x)
+        found = [same, first, x.grad is given, x.grad.to_dense().tolist(), copied.grad.to_dense().tolist()]
+        empty = t.zeros(3).to_sparse()
+        empty.grad = t.ones(3).to_sparse()
+        x.grad = None
+        return [*found, copied.grad is x.grad, repr(empty.grad), x.grad]
+
+    assert run(webgpu_torch) == run(torch)
+
+
+@pytest.mark.parametrize("make", ["ones(3)", "ones(2)", "ones(2).to_sparse()", "ones(3).double().to_sparse()"])
+def test_gradients_of_other_kinds_are_refused(make: str) -> None:
+    def run(t: Any) -> Any:
+        x = of_three(t, [0, 2], [1.0, 2.0])
+        return caught(lambda: setattr(x, "grad", eval(f"t.{make}", {"t": t})))
+
+    assert run(webgpu_torch) == run(torch) is not None
+
+
+def test_results_name_their_nodes_and_are_not_copied() -> None:
+    def run(t: Any) -> Any:
+        x = of_three(t, [0, 2], [1.0, 2.0]).requires_grad_()
+        rows = t.eye(2).to_sparse_csr().requires_grad_()
+        made = [x, x * x, (x * 2).coalesce(), x.to_dense().to_sparse(), rows, rows * 2]
+        return [repr(each) for each in made], caught(lambda: copy.deepcopy(made[1]))
+
+    assert run(webgpu_torch) == run(torch)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_who_holds_a_gradient_sees_what_is_added(create_graph: bool) -> None:
+    def run(t: Any) -> Any:
+        kinds = [lambda: of_three(t, [0, 2], [1.0, 2.0]), lambda: t.ones(3)]
+        found = []
+        for first, second in product(kinds, kinds):
+            x = t.ones(3, requires_grad=True)
+            x.grad = held = first()
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                x.backward(second(), create_graph=create_graph)
+            found.append((x.grad is held, told(t, x.grad.detach())))
+        return found
+
+    assert run(webgpu_torch) == run(torch)
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "csc"])
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 2, 3)])
+def test_linear_maps_have_sparse_weights(layout: str, shape: tuple[int, ...]) -> None:
+    def run(t: Any, bias: bool) -> Any:
+        weight = getattr(t.arange(12.0).reshape(4, 3), f"to_sparse_{layout}")().requires_grad_()
+        x = t.arange(float(math.prod(shape))).reshape(shape).requires_grad_()
+        given = t.arange(4.0).requires_grad_() if bias else None
+        result = t.nn.functional.linear(x, weight, given)
+        result.backward(t.arange(float(result.numel())).reshape(result.shape))
+        # Zeros of the weight have no gradient here.
+        grad = weight.grad.to_dense() * (t.arange(12).reshape(4, 3) > 0)
+        return result.tolist(), x.grad.tolist(), grad.tolist(), given.grad.tolist() if bias else None
+
+    # PyTorch has no sum of this one.
+    for bias in (False, *([True] if layout != "coo" or len(shape) != 2 else [])):
+        assert run(webgpu_torch, bias) == run(torch, bias)

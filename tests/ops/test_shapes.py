@@ -361,3 +361,26 @@ def test_many_pieces(sizes: list[int], dim: int, again: list[int], turned: bool)
             assert torch.equal(torch.tensor(found.tolist()).reshape(found.shape), expected)
             found = OURS.cat(mine, at)
             assert torch.equal(torch.tensor(found.tolist()).reshape(found.shape), torch.cat(pieces, at))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["resize_", "empty", "new_zeros"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [2, 4, 1 << 29, 1 << 29], [8, 8, 1 << 29, 1 << 29], [0, 4, 1 << 61], [1 << 40, 1 << 40], [4, 1 << 61],
+        [0, 1 << 62, 1 << 62], [1 << 62, 4, 0], [1 << 32, 1 << 31, 0], [1 << 33, 1 << 31, 0],
+    ],
+)  # fmt: skip
+def test_numbers_of_elements_that_do_not_fit(sizes: list[int], name: str, kind: str) -> None:
+    def run(t: Any) -> Any:
+        dtype = getattr(t, kind)
+        try:
+            if name == "empty":
+                return tuple(t.empty(sizes, dtype=dtype).shape)
+            made = t.empty((), dtype=dtype)
+            return tuple(getattr(made, name)(sizes).shape)
+        except RuntimeError as error:
+            return type(error), str(error).partition("\n")[0]
+
+    assert run(OURS) == run(torch)

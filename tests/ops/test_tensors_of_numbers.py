@@ -134,3 +134,18 @@ def test_views_of_inference_mode_are_not_looked_through(lib):
     a.add_(2)
     with pytest.raises(RuntimeError, match="A view was created in inference mode and its base or another view "):
         _ = view.grad_fn
+
+
+@BOTH
+@pytest.mark.parametrize("error", [TypeError, KeyError])
+def test_sequences_that_give_nothing_have_no_shape(lib, error):
+    class Broken:
+        def __len__(self):
+            return 3
+
+        def __getitem__(self, place):
+            raise error
+
+    for make in (lib.tensor, lib.as_tensor, lambda each: lib.tensor([each])):
+        with pytest.raises(ValueError, match="could not determine the shape of object type 'Broken'"):
+            make(Broken())

@@ -17,7 +17,7 @@ from ..tensors.saved_tensors import SavedNothing, SavedResult, SavedTensor
 from ..tensors.tensor import Tensor
 from .forward_ad import tangents_of, unpacking, with_tangent, written_tangent
 from .tangent_checks import check_constants, check_views
-from .wrapping import wrap_outputs
+from .wrapping import unrecorded_outputs, wrap_outputs
 
 #: shape, type and device of a tensor, None for anything else
 Template: TypeAlias = Any
@@ -365,6 +365,8 @@ class Function:
             node = cls._node(context, edges, args, outputs)
             outputs = wrap_outputs(node, context, args, outputs)
             context._keep(node)
+        else:
+            outputs = unrecorded_outputs(context._dirty, args, outputs)
         if own:
             outputs = _with_tangents(
                 context, args, result if isinstance(result, tuple) else (result,), outputs, given, own, writes

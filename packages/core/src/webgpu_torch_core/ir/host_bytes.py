@@ -45,8 +45,13 @@ def flatten(data: Any) -> tuple[tuple[int, ...], list[Any]]:
         return (), [data]
     if hasattr(data, "tolist") and not isinstance(data, list | tuple):
         return flatten(data.tolist())
-    if len(data) and isinstance(data[0], str | bytes):
-        raise ValueError(f"too many dimensions '{type(data[0]).__name__}'")
+    if len(data):
+        try:
+            first = data[0]
+        except Exception:
+            raise ValueError(f"could not determine the shape of object type '{type(data).__name__}'") from None
+        if isinstance(first, str | bytes):
+            raise ValueError(f"too many dimensions '{type(first).__name__}'")
     parts = [_flatten_inside(each) for each in data]
     if not parts:
         return (0,), []

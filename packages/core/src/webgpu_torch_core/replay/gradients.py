@@ -113,6 +113,7 @@ class Recipe:
     Attributes:
         function, arguments: the operation, and what it is called with, tensors replaced by :class:`Place`.
         operands: what is known of the tensors.
+        keeps: whether those without gradients may be kept.
         saved: numbers of values that the pass reads, of operands and results, which are looked after as PyTorch does, and of others.
         held: operands that nothing reads and that are kept for higher derivatives nevertheless.
         looks: operands whose numbers the call looks at in the host's memory, and what looks at others in their place.
@@ -120,9 +121,10 @@ class Recipe:
 
     def __init__(
         self, function: Callable[..., object], arguments: tuple[object, ...], named: dict[str, object],
-        operands: list[Operand], engine: Engine,
+        operands: list[Operand], engine: Engine, keeps: bool,
     ) -> None:  # fmt: skip
         self.function = function
+        self.keeps = keeps
         self.operands = operands
         self.engine = engine
         numbers = iter(range(len(operands)))
@@ -140,21 +142,30 @@ class Recipe:
         self.inner = sorted(each for each in backward.read if each >= count and each not in self.results)
         # They are looked at again.
         self.held = sorted({number for number, _ in self.looks}.difference(self.saved))
-        if self.inner or self.saved_results:
-            self._hold_the_rest(backward.read)
+        self._hold_the_rest(backward.read)
 
     def _hold_the_rest(self, read: frozenset[int]) -> None:
-        """Keep the other operands for higher derivatives, which need what was computed of them again.
+        """Keep the operands that what is read was computed from, for higher derivatives, which need it computed again.
 
         Raises:
             Unknown: memory would live on for that.
         """
         known = {self.operands[each].first for each in (*read, *self.held) if each < len(self.operands)}
-        for number, each in enumerate(self.operands):
+        for number in self._sources(read):
+            each = self.operands[number]
             if each.first not in known:
-                if each.tracked and not each.leaf:
+                if not each.leaf and (each.tracked or not self.keeps):
                     raise Unknown
                 self.held.append(number)
+
+    def _sources(self, read: frozenset[int]) -> list[int]:
+        """Return the operands that values made by the call are computed from."""
+        wanted, made = {each for each in read if each >= len(self.operands)}, self.forward.total
+        for kernel, operands, _ in reversed(self.forward.steps):
+            made -= len(kernel.outputs)
+            if any(each in wanted for each in range(made, made + len(kernel.outputs))):
+                wanted.update(operands)
+        return sorted(each for each in wanted if each < len(self.operands))
 
     def _learn(self, kinds: Sequence[Kind] | None) -> tuple[Forward, Backward]:
         """Return what a call records, and what its pass does where gradients of some kinds come, dense ones by default."""

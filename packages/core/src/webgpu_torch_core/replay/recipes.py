@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
+from inspect import unwrap
 from typing import Any, Literal, NamedTuple, TypeVar
 from weakref import ref
 
@@ -44,6 +45,17 @@ _SEEN: Any = object()
 _SIMPLE = frozenset((bool, int, float, str, type(None), dtype, device))
 #: those whose values are the same where they and their classes are equal
 EXACT = _SIMPLE - {float}
+#: see :func:`saves_arguments`
+_saving: set[Callable[..., object]] = set()
+
+
+def saves_arguments(function: Function) -> Function:
+    """Decorate an operation whose node keeps arguments without gradients, too, that its gradients read something made of.
+
+    PyTorch's nodes save them for nearly all of these; and to run the Python each time would take longer.
+    """
+    _saving.add(function)
+    return function
 
 
 class _Recipe(NamedTuple):
@@ -214,7 +226,7 @@ class _Tracked:
             operands = [_operand(each, tensors, values, number) for number, each in enumerate(tensors)]
             try:
                 found = self.recipes[identity] = without_collection(
-                    lambda: GradientRecipe(function, args, kwargs, operands, engine)
+                    lambda: GradientRecipe(function, args, kwargs, operands, engine, unwrap(function) in _saving)
                 )
             except Unknown:
                 self.recipes[identity] = False

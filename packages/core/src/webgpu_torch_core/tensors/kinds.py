@@ -297,8 +297,12 @@ class TensorKinds:
         """
         raise RuntimeError("there is no CUDA device: this library reaches the GPU through WebGPU; use .to('webgpu')")
 
-    def new(self, *args: Any, device: Any = None) -> Any:
-        """Return a tensor of this one's type from sizes or data, as PyTorch's legacy constructor."""
+    def new(self, *args: Any, device: Any = None, **options: Any) -> Any:
+        """Return a tensor of this one's type from sizes (``size``) or data, as PyTorch's legacy constructor."""
+        if options.keys() == {"size"} and not args:
+            return self.new_empty(options["size"], device=device)  # type: ignore[attr-defined]
+        if options:
+            raise TypeError(f"new() received an invalid combination of arguments: {', '.join(options)}")
         if len(args) == 1 and not isinstance(args[0], int | Size):
             if hasattr(args[0], "_storage"):
                 refuse_place_of_copy("new of the form tensor.new", device)
@@ -309,6 +313,34 @@ class TensorKinds:
     def output_nr(self) -> int:
         """Which of its node's outputs the tensor is."""
         return self._output_number  # type: ignore[attr-defined]
+
+
+def check_gradient(tensor: Tensor, value: Tensor) -> None:
+    """Check a gradient that is assigned to a tensor.
+
+    Raises:
+        TypeError: it is no tensor.
+        RuntimeError: it is the tensor itself, or is of another size or type, or elsewhere.
+    """
+    if not hasattr(value, "_storage"):
+        raise TypeError(f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}")
+    if value is tensor:
+        raise RuntimeError("can't assign Variable as its own grad")
+    if value.shape != tensor.shape:
+        raise RuntimeError(
+            f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(tensor.shape)}'. "
+            "Please ensure that the gradient and the tensor are the same size"
+        )
+    if value.dtype is not tensor.dtype:
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{value.dtype.word}' to a tensor with grad_dtype "
+            f"'{tensor.dtype.title}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You "
+            "can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. Set grad_dtype "
+            "with caution. Diverging the dtypes of a tensor and its gradient may break downstream systems that assume they "
+            "match."
+        )
+    if value.device != tensor.device:
+        raise RuntimeError(f"assigned grad has data located on a different device: {value.device}, not {tensor.device}")
 
 
 def warn_of_inner_gradient() -> None:

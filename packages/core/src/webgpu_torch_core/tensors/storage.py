@@ -172,9 +172,16 @@ class MetaValue:
 
 
 def check_countable(shape: tuple[int, ...], numel: int, dtype: dtype) -> None:
-    """Raise a RuntimeError where nobody could have the memory that elements take."""
-    if numel * dtype.itemsize >= 1 << 63:
+    """Raise a RuntimeError where nobody could have the memory that elements take, or where numbers of elements do not fit."""
+    if numel * dtype.itemsize >= 1 << 63 or (not numel and overflows(shape, 64)):
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    if not numel and overflows([max(each, 1) for each in reversed(shape)][:-1], 63):
+        raise RuntimeError("Stride calculation overflowed")
+
+
+def overflows(sizes: Iterable[int], bits: int) -> bool:
+    """Return whether a product, size by size, does not fit into a number of bits, whatever zeros come later."""
+    return any(each >> bits for each in itertools.accumulate(sizes, operator.mul))
 
 
 def require_differentiable(

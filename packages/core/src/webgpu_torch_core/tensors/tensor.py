@@ -16,7 +16,7 @@ from ..record.devices import MetaEngine, canonical_device, device, engine_for
 from ..record.engine import Engine
 from ..record.grad_mode import INSIDE_OF_TRANSFORM, LEAF_ADVICE, recording
 from ..record.node import AccumulateGrad, Node, RemovableHandle
-from .kinds import TensorKinds, warn_of_inner_gradient
+from .kinds import TensorKinds, check_gradient, warn_of_inner_gradient
 from .memory_formats import contiguous_format, has_memory_format, memory_format
 from .saved_tensors import SavedResult, SavedTensor
 from .storage import DataStorage, check_countable, require_differentiable
@@ -254,29 +254,7 @@ class Tensor(TensorKinds, TensorMethods):
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
-            if not isinstance(value, Tensor):
-                raise TypeError(
-                    f"assigned grad expected to be a Tensor or None but got grad of type {type(value).__name__}"
-                )
-            if value is self:
-                raise RuntimeError("can't assign Variable as its own grad")
-            if value._layout.shape != self._layout.shape and value.shape != self.shape:
-                raise RuntimeError(
-                    f"attempting to assign a gradient of size '{list(value.shape)}' to a tensor of size '{list(self.shape)}'. "
-                    "Please ensure that the gradient and the tensor are the same size"
-                )
-            if value.dtype is not self.dtype:
-                raise RuntimeError(
-                    f"attempting to assign a gradient with dtype '{value.dtype.word}' to a tensor with grad_dtype "
-                    f"'{self.dtype.title}'. The gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You "
-                    "can set the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype. Set grad_dtype "
-                    "with caution. Diverging the dtypes of a tensor and its gradient may break downstream systems that assume they "
-                    "match."
-                )
-            if value.device != self.device:
-                raise RuntimeError(
-                    f"assigned grad has data located on a different device: {value.device}, not {self.device}"
-                )
+            check_gradient(self, value)
         self._grad = value
 
     @grad.deleter
@@ -320,7 +298,10 @@ class Tensor(TensorKinds, TensorMethods):
             else:
                 self._grad = writing.owned(gradient.detach(), self._layout, alone)
         elif recording.enabled or self._grad.is_sparse or isinstance(self._grad._storage.value, MetaValue):
-            self._grad = writing.summed(self._grad, gradient)
+            total = writing.summed(self._grad, gradient)
+            # Who knows the gradient sees later sums, as where both are dense.
+            inside = self._grad.is_sparse and gradient.is_sparse and not recording.enabled
+            self._grad = self._grad._become(total) if inside else total  # type: ignore[attr-defined]
         else:
             self._grad.add_(gradient.detach())
         hooks = self.__dict__.get("_post_accumulate_grad_hooks")

@@ -10,7 +10,7 @@ from webgpu_torch_core.api.functional import normalize as normalize
 from webgpu_torch_core.api.linalg import vector_norm
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.operations.spatial.sliding_windows import nothing
-from webgpu_torch_core.replay.recipes import remembered
+from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 
 from ._arguments import narrowed, wide
 
@@ -21,6 +21,7 @@ def _clamped_like_constant(values: Tensor, least: float) -> Tensor:
 
 
 @remembered
+@saves_arguments
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     """``x1 · x2 / (max(|x1|, eps) max(|x2|, eps))`` along ``dim`` of the broadcast operands."""
     kind = torch.result_type(x1, x2)

@@ -19,7 +19,7 @@ from webgpu_torch_core.operations.common import (
 )
 from webgpu_torch_core.operations.neural.losses import weighing
 from webgpu_torch_core.operations.value_checks import require_none
-from webgpu_torch_core.replay.recipes import remembered
+from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 
 from ._arguments import legacy_reduction, narrowed, reduced, require_reduction, wide
 
@@ -158,6 +158,7 @@ def binary_cross_entropy(
 
 @titled("BinaryCrossEntropyWithLogitsBackward0")
 @remembered
+@saves_arguments
 def binary_cross_entropy_with_logits(
     input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean", pos_weight: Tensor | None = None,

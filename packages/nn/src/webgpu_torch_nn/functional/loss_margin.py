@@ -9,7 +9,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import logsigmoid
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.operations.common import refuse_types, require_castable, require_same_types, type_title
-from webgpu_torch_core.replay.recipes import remembered
+from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 from webgpu_torch_core.tensors.type_aliases import Number
 
 from ._arguments import legacy_reduction, narrowed, reduced, require_reduction, wide
@@ -49,6 +49,7 @@ def hinge_embedding_loss(
 
 @titled("SoftMarginLossBackward0")
 @remembered
+@saves_arguments
 def soft_margin_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
 ) -> Tensor:
@@ -74,6 +75,7 @@ def multilabel_soft_margin_loss(
 
 
 @remembered
+@saves_arguments
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",

@@ -14,7 +14,7 @@ from webgpu_torch_core.ir.layouts import contiguous_layout
 from webgpu_torch_core.operations.common import image_order, in_order, require_parameter_types, with_ordered_gradient
 from webgpu_torch_core.operations.neural.layers import standardized
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, window_sum
-from webgpu_torch_core.replay.recipes import remembered
+from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 from webgpu_torch_core.tensors.memory_formats import dense_layout, memory_format
 
 from ._arguments import require_kind, wide
@@ -97,6 +97,7 @@ def _of_nothing(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> Te
 
 @remembered
 @titled("NativeBatchNormBackward0")
+@saves_arguments
 def _in_training(
     input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, ...]:
@@ -126,6 +127,7 @@ def _in_training(
 
 @remembered
 @titled("NativeBatchNormBackward0")
+@saves_arguments
 def _in_evaluation(
     input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> Tensor:
@@ -179,6 +181,7 @@ def instance_norm(
 
 @remembered
 @titled("NativeGroupNormBackward0")
+@saves_arguments
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
@@ -258,13 +259,29 @@ class ModuleDict(Module):
 
     def update(self, modules: Any) -> None:
         """Add the modules of a mapping or of an iterable of pairs."""
-        if not isinstance(modules, Iterable):
-            raise TypeError(
-                "ModuleDict.update should be called with an iterable of key/value pairs, but got "
-                + type(modules).__name__
-            )
-        for key, module in getattr(modules, "items", modules.__iter__)():
+        mapping = isinstance(modules, Mapping | ModuleDict)
+        for key, module in _pairs(modules.items() if mapping else modules, "ModuleDict", "ModuleDict"):
             self[key] = module
+
+
+def _pairs(given: object, name: str, title: str) -> Iterator[tuple[str, Module]]:
+    """Return the pairs of an iterable that a container is filled from.
+
+    Raises:
+        TypeError: it is no iterable, or something in it is none.
+        ValueError: something in it is no pair.
+    """
+    if not isinstance(given, Iterable):
+        raise TypeError(
+            f"{title}.update should be called with an iterable of key/value pairs, but got {type(given).__name__}"
+        )
+    for number, each in enumerate(given):
+        if not isinstance(each, Iterable):
+            raise TypeError(f"{name} update sequence element #{number} should be Iterable; is{type(each).__name__}")
+        pair: Any = each
+        if len(pair) != 2:
+            raise ValueError(f"{name} update sequence element #{number} has length {len(pair)}; 2 is required")
+        yield pair[0], pair[1]
 
 
 def _as_parameter(value: Any) -> Any:
@@ -423,13 +440,12 @@ class ParameterDict(Module):
         return (self[key] for key in self._keys)
 
     def update(self, parameters: Any) -> None:
-        """Add the values of a mapping or of an iterable of pairs."""
-        if not isinstance(parameters, Iterable):
-            raise TypeError(
-                "ParametersDict.update should be called with an iterable of key/value pairs, but got "
-                + type(parameters).__name__
-            )
-        for key, value in getattr(parameters, "items", parameters.__iter__)():
+        """Add the values of a mapping, by key unless it is an ``OrderedDict`` or one of these, or of an iterable of pairs."""
+        if isinstance(parameters, OrderedDict | ParameterDict):
+            parameters = parameters.items()
+        elif isinstance(parameters, Mapping):
+            parameters = sorted(parameters.items())
+        for key, value in _pairs(parameters, "ParameterDict", "ParametersDict"):
             self[key] = value
 
     def extra_repr(self) -> str:

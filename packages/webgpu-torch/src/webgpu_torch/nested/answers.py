@@ -400,8 +400,13 @@ def _contiguous(input: NestedTensor, **named: Answer) -> NestedTensor:
     return packed if packed.is_contiguous() else packed._with(packed._held.contiguous(**named))
 
 
-def _same_size(input: NestedTensor, other: Answer) -> bool:
-    return isinstance(other, NestedTensor) and tuple(input.shape) == tuple(other.shape)
+def _same_size(input: Answer, other: Answer) -> bool:
+    for called, each in (("self", input), ("other", other)):
+        if not isinstance(each, NestedTensor):
+            raise ValueError(
+                f"NestedTensor is_same_size_default(self: jt_all, other: jt_all): expected {called} to be a jagged layout NestedTensor"
+            )
+    return tuple(input.shape) == tuple(other.shape)
 
 
 _ANSWERS: dict[str, Callable[..., Answer]] = {

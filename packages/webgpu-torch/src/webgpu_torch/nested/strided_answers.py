@@ -193,6 +193,13 @@ def _matmul(input: Answer, other: Answer) -> Nested:
     raise RuntimeError("Expected both to be nested, but got {} self and {} other".format(*shown))
 
 
+def _same_size(input: Answer, other: Answer) -> bool:
+    if not (isinstance(input, Nested) and isinstance(other, Nested)):
+        one, two = ("nested" if isinstance(each, Nested) else "not nested" for each in (input, other))
+        raise RuntimeError(f"Expected both self and other to be nested tensors. Self is {one}. While Other is {two}.")
+    return input._components == other._components
+
+
 def _attention(query: Answer, key: Answer, value: Answer, *args: Answer, **kwargs: Answer) -> Nested:
     """Return attention within components, [heads, l, e] each."""
     given = query, key, value
@@ -238,7 +245,7 @@ _ANSWERS: dict[str, Callable[..., Answer]] = {
     "transpose": _transpose, "swapaxes": _transpose, "permute": _permute, "view": _view, "reshape": _view, "flatten": _flatten,
     "cat": _cat, "__getitem__": _getitem, "matmul": _matmul, "bmm": _matmul, "mm": _matmul,
     "scaled_dot_product_attention": _attention, "contiguous": lambda input, **_: input, "__bool__": _truth, "item": _item,
-    "is_same_size": lambda input, other: isinstance(other, Nested) and input._components == other._components,
+    "is_same_size": _same_size,
     "numpy": _unsupported("numpy"), "tolist": _unsupported("tolist"),
     **{name: partial(_along, name) for name in _OF_DIMENSION},
 }  # fmt: skip

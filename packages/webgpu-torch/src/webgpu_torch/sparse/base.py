@@ -5,6 +5,7 @@ Loaded when the first one is made: from then on calls look for them among their 
 
 from __future__ import annotations
 
+import copy
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -13,8 +14,11 @@ from typing import Any, NoReturn, Self, TypeAlias
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core import layout as Layout
+from webgpu_torch_core.autograd.engine import backward
 from webgpu_torch_core.dispatch.overrides import PATHS, DisableTorchFunctionSubclass
+from webgpu_torch_core.operations.creation.copy_protocols import require_leaf
 from webgpu_torch_core.record.node import RemovableHandle
+from webgpu_torch_core.tensors.kinds import check_gradient
 
 from .._holding import HoldingTensor
 from .layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
@@ -68,6 +72,37 @@ class AnySparse(HoldingTensor):
             return None if found is None else self._as_cotangent(found)
 
         return self._held.register_hook(of_values)
+
+    @property
+    def grad(self) -> Answer:
+        """The gradient: one that was assigned, at places of its own, and what was added to it since."""
+        given, found = vars(self).get("_assigned"), self._held.grad
+        if given is None:
+            return None if found is None else self._as_gradient(found)
+        if found is not None:
+            given._become((self._as_gradient(found) + given).detach())
+            self._held.grad = None
+        return given
+
+    @grad.setter
+    def grad(self, value: Answer) -> None:
+        if value is not None:
+            if isinstance(value, Tensor) and value.layout is not self.layout:
+                raise RuntimeError("attempting to assign a gradient to a tensor that has data of a different type")
+            check_gradient(self, value)
+        self._held.grad, vars(self)["_assigned"] = None, value
+
+    def _copied(self, made: Self, memo: dict[int, Answer]) -> Self:
+        """Return a copy with a copy of the gradient.
+
+        Raises:
+            RuntimeError: the tensor is the result of an operation.
+        """
+        require_leaf(self)
+        memo[id(self)] = made.requires_grad_(self.requires_grad)
+        if self.grad is not None:
+            made.grad = copy.deepcopy(self.grad, memo)
+        return made
 
     def retain_grad(self) -> None:
         """Let the tensor have a gradient although it is the result of an operation."""
@@ -211,7 +246,12 @@ class AnySparse(HoldingTensor):
 
             return with_sparse(func, *args, **kwargs)
         name = _SAME.get(name, name)
-        if not path or name == "backward" or (name in _PARTS and type(args[0])._method(name) is None):
+        if name == "backward":
+            # Sums of gradients are looked for here, too.
+            return backward(
+                *args, **{"grad_tensors" if key == "gradient" else key: each for key, each in kwargs.items()}
+            )
+        if not path or (name in _PARTS and type(args[0])._method(name) is None):
             with DisableTorchFunctionSubclass():
                 return func(*args, **kwargs)
         if name in _QUESTIONS:
@@ -312,7 +352,9 @@ def text_of(tensor: AnySparse, parts: Sequence[tuple[str, Tensor]], newline: boo
     if tensor.dtype not in (torch.get_default_dtype(), torch.int64, torch.bool):
         ending.append(f"dtype={tensor.dtype}")
     ending.append(f"layout={tensor.layout}")
-    if tensor.requires_grad and tensor.is_leaf:
+    if tensor.grad_fn is not None:
+        ending.append(f"grad_fn=<{tensor.grad_fn.name()}>")
+    elif tensor.requires_grad:
         ending.append("requires_grad=True")
     inside = " " * 7
     lines = []
@@ -343,6 +385,14 @@ def _dense_times(dense: Tensor, sparse: AnySparse) -> Tensor:
     return sparse.t().matmul(dense.t()).t()
 
 
+def _linear(input: Tensor, weight: AnySparse, bias: Tensor | None = None) -> Tensor:
+    if isinstance(input, AnySparse) or not isinstance(weight, AnySparse):
+        refuse("torch.nn.functional.linear of such an input")
+    rows = input if input.dim() < 3 else input.reshape(-1, input.shape[-1])
+    product = (rows @ weight.t()).reshape(*input.shape[:-1], weight.shape[0])
+    return product if bias is None else product + bias
+
+
 @noted("AddmmBackward0")
 def _addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     product = mat1 @ mat2
@@ -367,4 +417,5 @@ _WITH_DENSE: dict[str, Callable[..., Answer]] = {
     "mul": lambda dense, sparse: sparse.mul(dense),
     "matmul": _dense_times,
     "addmm": _addmm,
+    "linear": _linear,
 }

@@ -388,9 +388,7 @@ class CompressedTensor(AnySparse):
         return text_of(self, parts, False)
 
     def __deepcopy__(self, memo: dict[int, Answer]) -> CompressedTensor:
-        made = self._with(self._held.detach().clone()).requires_grad_(self.requires_grad)
-        memo[id(self)] = made
-        return made
+        return self._copied(self._with(self._held.detach().clone()), memo)
 
     def __reduce_ex__(self, protocol: object) -> tuple[Answer, ...]:
         return rebuild, (self._kind, (self._pointers, self._places, self._held.detach(), self._sizes))

@@ -363,9 +363,8 @@ class SparseTensor(AnySparse):
         return text_of(self, parts, True)
 
     def __deepcopy__(self, memo: dict[int, Answer]) -> SparseTensor:
-        made = SparseTensor.make(self._positions.clone(), self._held.detach().clone(), self._sizes, self._unique)
-        memo[id(self)] = made.requires_grad_(self.requires_grad)
-        return made
+        made = type(self).make(self._positions.clone(), self._held.detach().clone(), self._sizes, self._unique)
+        return self._copied(made, memo)
 
     def __reduce_ex__(self, protocol: object) -> tuple[Answer, ...]:
         parts = (self._positions, self._held.detach(), self._sizes, self._unique)

@@ -130,13 +130,18 @@ def _copied_by_class(self: Tensor, memo: dict[int, object]) -> Tensor:
     return copied
 
 
-def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
-    if self._grad_fn is not None:
+def require_leaf(tensor: Tensor) -> None:
+    """Raise a RuntimeError where a tensor that is to be copied with what it holds is the result of an operation."""
+    if tensor.grad_fn is not None:
         raise RuntimeError(
             "Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol at the moment.  "
             "If you were attempting to deepcopy a module, this may be because of a torch.nn.utils.weight_norm usage, "
             "see https://github.com/pytorch/pytorch/pull/103001"
         )
+
+
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
+    require_leaf(self)
     found = memo.get(id(self))
     if found is not None:
         return found

@@ -135,9 +135,9 @@ def _forbidden_view(view: Tensor, written: str) -> str:
             "to be tracked)."
         )
     start = f"Output {number} of {name} is a view and {written} inplace. "
+    if node is None:
+        start = f"A view was created in no_grad mode and {written} inplace with grad mode enabled. "
     if origin == "several":
-        if node is None:
-            start = f"A view was created in no_grad mode and {written} inplace with grad mode enabled. "
         return start + (
             "This view is the output of a function that returns multiple views. Such functions do not allow the output views "
             "to be modified inplace. You should replace the inplace operation by an out-of-place one."

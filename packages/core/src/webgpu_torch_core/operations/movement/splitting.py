@@ -11,6 +11,7 @@ from ...ir.layouts import channels_last_strides, contiguous_strides, existing_di
 from ...record.changes import changed_tensor
 from ...record.grad_mode import recording
 from ...tensors.memory_formats import contiguous_format, has_memory_format, memory_format
+from ...tensors.storage import check_countable, overflows
 from ...tensors.tensor import Size, Tensor, storage_size
 from ..common import sizes_from
 from ..creation.factories import empty
@@ -104,6 +105,9 @@ def resize_(self: Tensor, *sizes: Any, memory_format: memory_format | None = Non
     if memory_format is None and shape == self.shape:
         # However it lies: nothing is written, and no write is counted.
         return self
+    if shape.numel() >> 63 or overflows(shape, 64):
+        raise RuntimeError("numel: integer multiplication overflow")
+    check_countable(shape, shape.numel(), self.dtype)
     # The first element stays where it is in memory.
     offset, count = self._layout.offset, shape.numel()
     needed = offset + count if count else 0

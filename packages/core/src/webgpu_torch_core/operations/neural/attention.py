@@ -10,7 +10,7 @@ from ...dispatch.titles import retitled
 from ...ir.dtypes import bool_, float32
 from ...ir.layouts import layout
 from ...record.devices import on_host
-from ...replay.recipes import remembered
+from ...replay.recipes import remembered, saves_arguments
 from ...tensors.tensor import Tensor
 from ..common import attach, is_half, needs_gradient, wide
 from ..contraction.matrix_products import matmul, matrix_product
@@ -103,7 +103,7 @@ def _with_gradient_by_position(input: Tensor) -> Tensor:
     return attach(same, "CloneBackward0", (input,), lambda grad: arranged(grad, wanted))
 
 
-_attention_without_dropout = remembered(_attention)
+_attention_without_dropout = remembered(saves_arguments(_attention))
 
 
 def _composed(

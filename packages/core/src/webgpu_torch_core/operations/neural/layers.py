@@ -10,7 +10,7 @@ from ...ir.dtypes import dtype, float32, float64, int64
 from ...ir.layouts import Layout, wrap_dimension
 from ...ir.scalar_math import round_to_float32
 from ...record.grad_mode import no_grad, recording
-from ...replay.recipes import remembered
+from ...replay.recipes import remembered, saves_arguments
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
@@ -175,6 +175,7 @@ def _normalized_shape(
 
 @operation("composite", namespace="functional", method=False, title="NativeLayerNormBackward0")
 @remembered
+@saves_arguments
 def layer_norm(
     input: Tensor,
     normalized_shape: Sequence[int],

@@ -8,7 +8,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import float32, int64, uint8
 from ...ir.layouts import broadcast_shapes as common_shape
-from ...replay.recipes import remembered
+from ...replay.recipes import remembered, saves_arguments
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, needs_gradient, refuse_types, require_same_types, type_title
@@ -87,6 +87,7 @@ def _check_soft_target(input: Tensor, target: Tensor, weight: Tensor | None, ign
 
 @operation("composite", namespace="functional", method=False)
 @remembered
+@saves_arguments
 def nll_loss(
     input: Tensor,
     target: Tensor,
@@ -159,6 +160,7 @@ def _log_softmax_at(input: Tensor, classes: Tensor) -> Tensor:
 
 @operation("composite", namespace="functional", method=False)
 @remembered
+@saves_arguments
 def cross_entropy(
     input: Tensor,
     target: Tensor,

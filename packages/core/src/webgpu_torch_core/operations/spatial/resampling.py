@@ -18,7 +18,7 @@ from ...ir.kernels import Operand
 from ...ir.layouts import Layout
 from ...record.devices import device, engine_for, on_host
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, ordered_as, record
+from ..common import attach, is_half, kernel_cache, ordered_as, record
 from ..creation.factories import from_bytes
 from ..movement.joining import element_index
 from .sliding_windows import nothing, summing_kernel
@@ -156,7 +156,7 @@ def resampled(
 def _is_apart(input: Tensor, tables: Sequence[Table]) -> bool:
     """Return whether dimensions are mapped one after another: there are too many products for one kernel, or a host has fewer so.
 
-    Numbers of 16 bits would be rounded in between.
+    Numbers of 16 bits would be rounded in between, or take twice the memory.
     """
     products = math.prod(each.width for each in tables) if len(tables) > 1 else 1
     return products > FEW or (products > 1 and input.dtype in (float32, float64) and on_host(input.device))
@@ -165,6 +165,9 @@ def _is_apart(input: Tensor, tables: Sequence[Table]) -> bool:
 def _mapped(input: Tensor, tables: Sequence[Table | None], from_zero: bool, ordered: tuple[bool, bool]) -> Tensor:
     """Return the input with its last dimensions mapped, in row-major order."""
     if _is_apart(input, [each for each in tables if each is not None]):
+        if is_half(input):
+            # Rounded once.
+            return _mapped(input.to(float32), tables, from_zero, ordered).to(input.dtype)
         chosen = [(index, each) for index, each in enumerate(tables) if each is not None]
         # Dimensions that shrink most come first: less is left for the others. Of two, whole rows are read along the first.
         chosen.sort(key=lambda each: (len(each[1].rows) / max(each[1].size, 1), -each[0]))
