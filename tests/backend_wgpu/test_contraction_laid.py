@@ -18,7 +18,13 @@ from webgpu_torch_backend_wgpu.codegen.contraction_matrix import MatrixTile, gen
 from webgpu_torch_backend_wgpu.codegen.contraction_window import channels_inside
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
 from webgpu_torch_core.ir.dtypes import float16
+from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction
+
+
+def halves_of(kernel: Contraction) -> tuple[Expression, Expression]:
+    """Return the halves that both sides are."""
+    return kernel.left.arguments[0], kernel.right.arguments[0]
 
 
 class HalvesAdapter(matrix_emulation.Adapter):
@@ -28,8 +34,8 @@ class HalvesAdapter(matrix_emulation.Adapter):
         """Return the tiles of sides that are laid out, whole and split in two; of an emulation small ones."""
         if self.emulation is None:
             return [each for each in matrix_tiles_of(kernel, self.capabilities) if each.splits < 3 and each.laid]
-        unit = self.emulation.unit
-        return [MatrixTile(32, 32, 32, 16, 16, 1, 0, 8, 8, splits, 1, unit, True) for splits in (1, 2)]
+        unit, groups = self.emulation.unit, laid_groups(kernel, halves_of(kernel), 8, False, 1 << 30)
+        return [MatrixTile(32, 32, 32, 16, 16, 1, 0, 8, 8, splits, 1, unit, groups) for splits in (1, 2)]
 
     def run(self, kernel: Contraction, operands: list[torch.Tensor], tile: MatrixTile) -> torch.Tensor:
         """Return what a tile computes."""
@@ -104,7 +110,7 @@ def any_product_of_halves(data: st.DataObject, adapter: HalvesAdapter) -> None:
     m, n, k = (2 * data.draw(each) + 1 for each in (size, size, st.integers(8, 100)))
     layouts = data.draw(st.sampled_from("rc")), data.draw(st.sampled_from("rc"))
     kernel, operands, exact = product(data.draw(st.integers(1, 2)), m, n, k, layouts, float16, data.draw(st.booleans()))
-    assert laid_groups(kernel, (kernel.left.arguments[0], kernel.right.arguments[0]), 8, False, 1 << 30) == ("m", "n")
+    assert laid_groups(kernel, halves_of(kernel), 8, False, 1 << 30) == ("m", "n")
     tile = data.draw(st.sampled_from(adapter.tiles(kernel)))
     close(adapter.run(kernel, operands, tile), exact, k)
 

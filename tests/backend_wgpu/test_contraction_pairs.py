@@ -139,12 +139,11 @@ class Adapter(matrix_emulation.Adapter):
         """Return the tiles of a kernel, whole and split in two; of an emulation small ones."""
         if self.emulation is None:
             return list(tiles(kernel, self.capabilities))
+        groups = laid_groups(kernel, (kernel.left, kernel.right), 4, True, 1 << 30)
         return [
             PairTile(32, 32, 32, 16, 16, 1, 0, 8, 8, splits, 1, self.emulation.unit, laid)
             for splits in (1, 2)
-            for laid in (
-                (False, True) if laid_groups(kernel, (kernel.left, kernel.right), 4, True, 1 << 30) else (False,)
-            )
+            for laid in (((), groups) if groups else ((),))
         ]
 
     def run(self, kernel: Contraction, operands: list[torch.Tensor], tile: PairTile) -> np.ndarray:

@@ -92,12 +92,12 @@ class AttentionMatrixTile(Record):
     def product(self) -> MatrixTile:
         """Return the tile of the product of rows and columns."""
         columns = self.n // self.across
-        return MatrixTile(self.m, self.n, self.k, self.own, columns, 1, 0, PAD_HALVES, 1, 1, 1, self.unit, False)
+        return MatrixTile(self.m, self.n, self.k, self.own, columns, 1, 0, PAD_HALVES, 1, 1, 1, self.unit, ())
 
     def sum(self) -> MatrixTile:
         """Return the tile of the sum of values."""
         columns = self.v // self.across
-        return MatrixTile(self.m, self.v, self.n, self.own, columns, 1, 0, PAD_HALVES, 1, 1, 1, self.unit, False)
+        return MatrixTile(self.m, self.v, self.n, self.own, columns, 1, 0, PAD_HALVES, 1, 1, 1, self.unit, ())
 
 
 _Kind = TypeVar("_Kind", bound=AttentionMatrixTile)

@@ -29,7 +29,7 @@ _THREADS, _HALVES, _IN_WORD = 256, VECTOR_BYTES // 2, 2
 #: bytes at the memory's rate that laying out an element lasts
 _MOVED = 17
 #: rows and depths of a block at most, and bytes that a side may take
-_ROOM, _MOST_BYTES = 256, 1 << 30
+_ROOM, _MOST_BYTES = 256, 1 << 29
 
 
 @lru_cache(64)

@@ -39,15 +39,15 @@ _PAD_HALVES, _PAD_SUMS = 8, 4
 class MatrixTile(Tile):
     """A variant: ``rows`` and ``columns`` are a subgroup's block, made of matrices that ``unit`` multiplies.
 
-    ``laid``: whether sides are laid out first, as :func:`.contraction_laid.laid_groups` says, and channels are neighbours along k.
+    ``laid``: the groups of sides that are laid out first; channels are neighbours along k then.
     """
 
     __slots__ = ("laid", "unit")
     fields = (*Tile.fields, "unit", "laid")
     unit: MatrixUnit
-    laid: bool
+    laid: tuple[str, ...]
 
-    def __init__(self, *values: int | MatrixUnit | bool) -> None:
+    def __init__(self, *values: int | MatrixUnit | tuple[str, ...]) -> None:
         Record.__init__(self, *values)
 
     @property
@@ -118,9 +118,8 @@ def matrix_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator
     unit = unit_of(capabilities)
     if unit is None or half_of(kernel.left) is None or half_of(kernel.right) is None:
         return
-    yield from fitting_tiles(
-        MatrixTile, _SHARES, unit, kernel, capabilities, _laid_groups(kernel, capabilities.binding_bytes)
-    )
+    groups = laid_groups(kernel, _values(kernel), _HALVES, False, capabilities.binding_bytes)
+    yield from fitting_tiles(MatrixTile, _SHARES, unit, kernel, capabilities, groups)
 
 
 def fitting_tiles(
@@ -135,16 +134,18 @@ def fitting_tiles(
 
     ``groups``: those of sides that may be laid out.
     """
-    ways = (False, True) if groups else (False,)
+    ways = ((), groups) if groups else ((),)
     for block in blocks:
-        tile = _tile(kind, block, unit, 1, False)
+        tile = _tile(kind, block, unit, 1, ())
         if tile.divides and tile.threads <= capabilities.invocations and tile.nbytes <= capabilities.workgroup_bytes:
             for splits in splits_of(kernel, capabilities):
                 yield from (_tile(kind, block, unit, splits, laid) for laid in ways)
 
 
 @cache
-def _tile(kind: type[_Kind], block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int, laid: bool) -> _Kind:
+def _tile(
+    kind: type[_Kind], block: tuple[int, int, int, int, int], unit: MatrixUnit, splits: int, laid: tuple[str, ...]
+) -> _Kind:
     return kind(*block, 1, 0, _PAD_HALVES, _BAND, splits, 1, unit, laid)
 
 
@@ -165,9 +166,9 @@ def half_of(side: Expression) -> Expression | None:
     return None
 
 
-def _laid_groups(kernel: Contraction, binding_bytes: int = 1 << 62) -> tuple[str, ...]:
-    """Return the groups of the sides of halves that may be laid out."""
-    return laid_groups(kernel, (kernel.left.arguments[0], kernel.right.arguments[0]), _HALVES, False, binding_bytes)
+def _values(kernel: Contraction) -> tuple[Expression, Expression]:
+    """Return the halves of both sides."""
+    return kernel.left.arguments[0], kernel.right.arguments[0]
 
 
 def matrix_seconds(kernel: Contraction, tile: MatrixTile, facts: Facts) -> float:
@@ -176,10 +177,9 @@ def matrix_seconds(kernel: Contraction, tile: MatrixTile, facts: Facts) -> float
     multiplying = blocks_seconds(kernel, tile, facts, share * _REACHED * facts.products, lead, _ALONE)
     m, n, k, batch = (number_of_elements(each) for each in (kernel.m, kernel.n, kernel.k, kernel.batch))
     rounds = -(-(-(-m // tile.m) * -(-n // tile.n) * batch * tile.splits) // facts.units)
-    laid = _laid_groups(kernel) if tile.laid else ()
-    ordered = channels_inside(kernel) if laid else kernel
+    ordered = channels_inside(kernel) if tile.laid else kernel
     work = sum(
-        0.0 if group in laid else _CHANNEL * width if ordered is not kernel else width * _work(kernel, group)
+        0.0 if group in tile.laid else _CHANNEL * width if ordered is not kernel else width * _work(kernel, group)
         for width, group in ((tile.m, "m"), (tile.n, "n"))
     ) * -(-k // tile.splits)
     computing = rounds * facts.units * work / facts.flops
@@ -189,7 +189,7 @@ def matrix_seconds(kernel: Contraction, tile: MatrixTile, facts: Facts) -> float
         for width, group in ((tile.m, "m"), (tile.n, "n"))
         if ordered is kernel and not side_of(kernel, group).strided
     )
-    before = laying_seconds(kernel, laid, facts)
+    before = laying_seconds(kernel, tile.laid, facts)
     return max(multiplying, computing, reading) + apart * min(multiplying, computing) + _WRITTEN * written + before
 
 
@@ -210,7 +210,7 @@ def generate_matrix(kernel: Contraction, capabilities: Capabilities, tile: Matri
     if not tile.laid:
         return generate_tile(kernel, capabilities, tile, lambda frame, _: MatrixBlock(frame, tile, {}))
     first = 0 if tile.splits == 1 else 1
-    laid = laid_sides(kernel, (kernel.left.arguments[0], kernel.right.arguments[0]), _laid_groups(kernel), tile, first)
+    laid = laid_sides(kernel, _values(kernel), tile.laid, tile, first)
     ordered = channels_inside(kernel)
     found = generate_tile(ordered, capabilities, tile, lambda frame, _: MatrixBlock(frame, tile, laid))
     scratch = (*found.scratch, *(each.nbytes for each in laid.values()))

@@ -84,9 +84,8 @@ def pair_tiles_of(kernel: Contraction, capabilities: Capabilities) -> Iterator[P
     unit = unit_of(capabilities)
     if unit is None or not _can(kernel, capabilities, unit):
         return
-    yield from fitting_tiles(
-        PairTile, _SHARES, unit, kernel, capabilities, _laid_groups(kernel, capabilities.binding_bytes)
-    )
+    groups = laid_groups(kernel, (kernel.left, kernel.right), LANES, True, capabilities.binding_bytes)
+    yield from fitting_tiles(PairTile, _SHARES, unit, kernel, capabilities, groups)
 
 
 def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> bool:
@@ -106,21 +105,15 @@ def _can(kernel: Contraction, capabilities: Capabilities, unit: MatrixUnit) -> b
     return makes_pairs(capabilities, unit) and bound + 5 <= capabilities.storage_buffers
 
 
-def _laid_groups(kernel: Contraction, binding_bytes: int = 1 << 62) -> tuple[str, ...]:
-    """Return the groups of the sides that may be laid out."""
-    return laid_groups(kernel, (kernel.left, kernel.right), LANES, True, binding_bytes)
-
-
 def pair_seconds(kernel: Contraction, tile: PairTile, facts: Facts) -> float:
     """Return an estimate of the time that a tile takes for a contraction, and the magnitudes of its rows before."""
     share, lead, alone, together = _SHARES[tile.block]
     rate = share * _PRODUCTS[parts_of(kernel.left) + parts_of(kernel.right) - 1] * facts.products
     sides = Side(kernel, kernel.left, "m"), Side(kernel, kernel.right, "n")
-    laid = _laid_groups(kernel) if tile.laid else ()
-    more = laying_seconds(kernel, laid, facts)
-    rate /= _BOTH_LAID[tile.block] if len(laid) == len(sides) else 1
+    more = laying_seconds(kernel, tile.laid, facts)
+    rate /= _BOTH_LAID[tile.block] if len(tile.laid) == len(sides) else 1
     for each in sides:
-        if each.group in laid:
+        if each.group in tile.laid:
             continue
         if not each.strided and tile.laid and channels_inside(kernel) is not kernel:
             rate /= _CHANNELS[tile.block]
@@ -137,8 +130,7 @@ def pair_seconds(kernel: Contraction, tile: PairTile, facts: Facts) -> float:
 def generate_pairs(kernel: Contraction, capabilities: Capabilities, tile: PairTile) -> Program:
     """Return the program of a contraction by pairs of halves: the magnitudes of all rows first."""
     first = 0 if tile.splits == 1 else 1
-    groups = _laid_groups(kernel) if tile.laid else ()
-    laid = laid_sides(kernel, (kernel.left, kernel.right), groups, tile, first + 1)
+    laid = laid_sides(kernel, (kernel.left, kernel.right), tile.laid, tile, first + 1)
     magnitudes = Magnitudes(kernel, first)
     ordered = channels_inside(kernel) if tile.laid else kernel
     found = generate_tile(ordered, capabilities, tile, lambda frame, _: PairBlock(frame, tile, magnitudes, laid))
