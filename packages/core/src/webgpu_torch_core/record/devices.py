@@ -258,9 +258,8 @@ def _synchronize(engine: Engine) -> None:
         engine.flush()
     # Who waits for everything has what ran at once, too.
     recorder.unread = False
-    # What kernels report comes along with the wait. A device that has done all when its runs return needs none.
-    if engine.device.asynchronous:
-        engine.device.synchronize()
+    # What kernels report comes along with the wait.
+    engine.device.synchronize()
     if engine.reports or recorder.failed is not None:
         engine.raise_failed_checks()
 
