@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import codegen_harness
 import matrix_emulation
@@ -12,9 +13,10 @@ import test_contraction_matrix
 import torch
 from contraction_cases import close, draw, product
 from hypothesis import strategies as st
-from test_contraction_pairs import Adapter, compare_convolution, convolution
+from test_contraction_pairs import Adapter, able, compare_convolution, convolution
 from webgpu_torch_backend_wgpu.codegen.contraction_laid import laid_groups
 from webgpu_torch_backend_wgpu.codegen.contraction_matrix import MatrixTile, generate_matrix, matrix_tiles_of
+from webgpu_torch_backend_wgpu.codegen.contraction_pairs import generate_pairs, pair_tiles_of
 from webgpu_torch_backend_wgpu.codegen.contraction_window import channels_inside
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
 from webgpu_torch_core.ir.dtypes import float16
@@ -118,6 +120,28 @@ def any_product_of_halves(data: st.DataObject, adapter: HalvesAdapter) -> None:
 @SOME_AND_MANY
 def test_any_product_of_halves(count: int, halves: HalvesAdapter) -> None:
     draw(count, lambda data: any_product_of_halves(data, halves), derandomize=True)
+
+
+def test_text_is_valid(tmp_path: Path) -> None:
+    given = able()
+    numbers = convolution(2, 16, 24, (9, 13), 3, (1, 1, 1), 2), product(2, 67, 35, 33, ("c", "r"))[0]
+    halves = (
+        test_contraction_matrix.convolution(2, 16, 24, (9, 13), (1, 1, 1))[0],
+        product(2, 67, 35, 33, ("c", "r"), float16)[0],
+    )
+    texts = [
+        each.source
+        for kernels, tiles_of, make in (
+            (numbers, pair_tiles_of, generate_pairs),
+            (halves, matrix_tiles_of, generate_matrix),
+        )
+        for kernel in kernels
+        for tile in tiles_of(kernel, given)
+        if tile.laid and tile.splits < 3
+        for each in make(kernel, given, tile).passes
+    ]
+    assert len(texts) > 20
+    test_contraction_matrix.assert_valid(texts, tmp_path)
 
 
 def test_only_channels_come_last() -> None:
