@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-import codegen_harness
 import matrix_emulation
 import numpy as np
 import pytest
@@ -18,7 +17,6 @@ from webgpu_torch_backend_wgpu.codegen.contraction_laid import laid_groups
 from webgpu_torch_backend_wgpu.codegen.contraction_matrix import MatrixTile, generate_matrix, matrix_tiles_of
 from webgpu_torch_backend_wgpu.codegen.contraction_pairs import generate_pairs, pair_tiles_of
 from webgpu_torch_backend_wgpu.codegen.contraction_window import channels_inside
-from webgpu_torch_backend_wgpu.program import Capabilities, Program
 from webgpu_torch_core.ir.dtypes import float16
 from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction
@@ -41,14 +39,7 @@ class HalvesAdapter(matrix_emulation.Adapter):
 
     def run(self, kernel: Contraction, operands: list[torch.Tensor], tile: MatrixTile) -> torch.Tensor:
         """Return what a tile computes."""
-
-        def make(kernel: Contraction, _: Capabilities) -> Program:
-            return self.spelled(generate_matrix(kernel, self.capabilities, tile))
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(codegen_harness, "generate", make)
-            (got,) = self.harness.run(kernel, operands)
-        return got
+        return self.compute(generate_matrix, kernel, operands, tile)
 
 
 @pytest.fixture(params=matrix_emulation.PLACES)

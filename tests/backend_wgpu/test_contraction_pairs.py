@@ -9,7 +9,6 @@ from itertools import product as combinations
 from pathlib import Path
 from typing import Any
 
-import codegen_harness
 import matrix_emulation
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from webgpu_torch_backend_wgpu.codegen.contraction_laid import laid_groups
 from webgpu_torch_backend_wgpu.codegen.contraction_magnitudes import span_of
 from webgpu_torch_backend_wgpu.codegen.contraction_pairs import PairTile, generate_pairs, pair_tiles_of
 from webgpu_torch_backend_wgpu.modules import Compiler
-from webgpu_torch_backend_wgpu.program import Capabilities, Program
+from webgpu_torch_backend_wgpu.program import Capabilities
 from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float16, float32
 from webgpu_torch_core.ir.expression import accumulator, cast, load
 from webgpu_torch_core.ir.interpreter import Environment, evaluate
@@ -148,14 +147,7 @@ class Adapter(matrix_emulation.Adapter):
 
     def run(self, kernel: Contraction, operands: list[torch.Tensor], tile: PairTile) -> np.ndarray:
         """Return what a tile computes."""
-
-        def make(kernel: Contraction, _: Capabilities) -> Program:
-            return self.spelled(generate_pairs(kernel, self.capabilities, tile))
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(codegen_harness, "generate", make)
-            (got,) = self.harness.run(kernel, operands)
-        return got.double().numpy()
+        return self.compute(generate_pairs, kernel, operands, tile).double().numpy()
 
 
 @pytest.fixture(params=matrix_emulation.PLACES)

@@ -20,7 +20,7 @@ from .contraction_magnitudes import THREADS, Words, flag, joined, word_of_all
 from .ir import Node, choose, every, fixed, minimum, vector, zero
 from .module import LINEAR_GROUP, THREAD, Module
 from .pairs import Cutter, exponent_of, power_of_two
-from .workgroup import Partials, Records
+from .workgroup import Partials, Records, in_turn
 
 #: numbers that a workgroup looks at at least, and about how many do; most words that each then reads; loads of a thread at a time
 _PIECE, _MOST, _MOST_WORDS, _AT_ONCE = 4096, 1024, 8192, 4
@@ -132,16 +132,15 @@ class HalvesSide:
                     if self.padded != self.width:
                         some = [choose(deep < fixed(self.width), each, zero("f32")) for each in some]
                     values += [body.let(fresh("scaled"), each * scale) for each in some]
-                pairs = [vector("f32", values[first : first + 2]) for first in range(0, _EIGHT, 2)]
                 with body.when(odd):
-                    self._write(module, flat, row, eight, [cutter.apart(each) for each in pairs])
+                    self._write(module, flat, row, eight, cutter.halves(values, cutter.apart))
                 with body.otherwise():
-                    self._write(module, flat, row, eight, [cutter.cut(each, nothing) for each in pairs])
+                    cuts = cutter.halves(values, lambda pair: cutter.cut(pair, nothing))
+                    self._write(module, flat, row, eight, cuts)
 
-    def _write(self, module: Module, flat: Node, row: Node, eight: Node, words: list[list[Node]]) -> None:
-        for part in range(self.parts):
-            place = self._at(flat, fixed(part), row, eight)
-            self.halves.write_neighbours(module, place, [each[part] for each in words])
+    def _write(self, module: Module, flat: Node, row: Node, eight: Node, parts: list[list[Node]]) -> None:
+        for part, words in enumerate(parts):
+            self.halves.write_neighbours(module, self._at(flat, fixed(part), row, eight), words)
 
 
 class HalvesSides:
@@ -186,13 +185,10 @@ class HalvesSides:
         linear = body.let("linear", LINEAR_GROUP)
         total = sum(count for _, count in sides)
         body.leave(linear >= total)
-        start = 0
-        for side, count in sides:
-            with body.when(every(linear >= start, linear < start + count)):
-                group = body.let(module.fresh("group"), linear - start)
-                if cutter:
-                    side.cut(module, capabilities, cutter, self._count, group)
-                else:
-                    side.find(module, capabilities, group)
-            start += count
+        for number, group in in_turn(module, linear, [count for _, count in sides]):
+            side = sides[number][0]
+            if cutter:
+                side.cut(module, capabilities, cutter, self._count, group)
+            else:
+                side.find(module, capabilities, group)
         return module.finish(THREADS, total, " (halves)" if cutter else " (magnitudes)")

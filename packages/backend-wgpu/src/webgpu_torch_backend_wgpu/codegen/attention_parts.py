@@ -74,9 +74,6 @@ def as_contraction(
 class Parts:
     """What workgroups that share a row's columns leave of an attention with one sum: ``[split, batch, m]`` of it, and of the state."""
 
-    #: in workgroup memory, what each part of the rows counts
-    _counts: Array
-
     def __init__(self, kernel: Attention, splits: int) -> None:
         self.kernel, self.splits = kernel, splits
         self.batch, self.m = number_of_elements(kernel.batch), number_of_elements(kernel.m)
@@ -108,11 +105,13 @@ class Parts:
         number = body.let("number", LINEAR_GROUP * rows + slot)
         flat = body.let("flat", minimum(number, self.batch * self.m - 1))
         row, batch = body.let("row", flat % self.m), body.let("batch", flat // self.m)
-        top, weights = self._shares(module, batch, row, slot, own, rows, threads)
+        base = body.let("base", slot * u32(self.splits))
+        counts = module.array("counts", "f32", rows * self.splits)
+        top, weights = self._count(module, counts, base, batch, row, own, threads)
         coordinates = split_index(module, batch, kernel.batch)
         with body.when(number < self.batch * self.m):
             with body.loop("column", own * fixed(lanes), lambda at: at < self.width, fixed(threads * lanes)) as column:
-                sums = self._sum(module, batch, row, column, slot, lanes)
+                sums = self._sum(module, counts, base, batch, row, column, lanes)
                 least = Call("max", (weights, Literal(1e-37, "f32")), "f32")
                 store_sum(module, kernel, total, coordinates, row, column, [each // least for each in sums])
             if kernel.row_stores:
@@ -121,14 +120,13 @@ class Parts:
         second = module.finish(threads * rows, -(-self.batch * self.m // rows), " (sum of parts)")
         return Program((first, second), (self._partials.nbytes,))
 
-    def _shares(
-        self, module: Module, batch: Node, row: Node, slot: Node, own: Node, rows: int, threads: int
+    def _count(
+        self, module: Module, counts: Array, base: Node, batch: Node, row: Node, own: Node, threads: int
     ) -> tuple[Node, Node]:
-        """Write what each part of a row counts into workgroup memory; return the row's largest score and the sum of its weights."""
+        """Write what each part of a row counts into workgroup memory from ``base`` on; return the row's largest score and the sum of its
+        weights."""
         body, fresh = module.body, module.fresh
-        self._counts = module.array("counts", "f32", rows * self.splits)
-        tops, each_weight = (module.array(name, "f32", rows * self.splits) for name in ("tops", "weights"))
-        base = body.let("base", slot * u32(self.splits))
+        tops, each_weight = (module.array(name, "f32", counts.size) for name in ("tops", "weights"))
         with body.loop(fresh("part"), own, lambda part: part < self.splits, fixed(threads)) as part:
             found = self._states.read(module, body.let(fresh("at"), self._row(part, batch, row)))
             body.set(tops[base + part], found[0])
@@ -138,15 +136,17 @@ class Parts:
         with body.loop(fresh("part"), fixed(0), lambda part: part < self.splits, fixed(1)) as part:
             body.set(top, Call("max", (top, tops[base + part]), "f32"))
         with body.loop(fresh("part"), own, lambda part: part < self.splits, fixed(threads)) as part:
-            body.set(self._counts[base + part], spell("exp", "f32", [tops[base + part] - top]))
+            body.set(counts[base + part], spell("exp", "f32", [tops[base + part] - top]))
         body.barrier()
         weights = body.var("weight", Literal(0.0, "f32"))
         with body.loop(fresh("part"), fixed(0), lambda part: part < self.splits, fixed(1)) as part:
-            body.set(weights, weights + each_weight[base + part] * self._counts[base + part])
+            body.set(weights, weights + each_weight[base + part] * counts[base + part])
         return top, weights
 
-    def _sum(self, module: Module, batch: Node, row: Node, column: Node, slot: Node, lanes: int) -> list[Node]:
-        """Write the sum of neighbouring positions of all parts and return it."""
+    def _sum(
+        self, module: Module, counts: Array, base: Node, batch: Node, row: Node, column: Node, lanes: int
+    ) -> list[Node]:
+        """Write the sum of neighbouring positions of all parts and return it; arguments as of :meth:`_count`."""
         body, fresh = module.body, module.fresh
         sums = [body.var(fresh("sum"), Literal(0.0, "f32")) for _ in range(lanes)]
         several = next(each for each in range(min(_SEVERAL, self.splits), 0, -1) if self.splits % each == 0)
@@ -155,7 +155,7 @@ class Parts:
             places = [body.let(fresh("at"), self._row(each, batch, row) * self.width + column) for each in parts]
             read = [self._sums.read_neighbours(module, each, lanes) for each in places]
             for each, values in zip(parts, read, strict=True):
-                count = body.let(fresh("count"), self._counts[slot * u32(self.splits) + each])
+                count = body.let(fresh("count"), counts[base + each])
                 for own, value in zip(sums, values, strict=True):
                     body.set(own, own + value * count)
         return [*sums]

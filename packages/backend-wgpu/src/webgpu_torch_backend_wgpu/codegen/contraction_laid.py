@@ -22,7 +22,7 @@ from .contraction_window import channels_inside
 from .ir import Node, choose, fixed, minimum, u32, vector, zero
 from .module import LINEAR_GROUP, THREAD, Module
 from .pairs import Cutter, exponent_of, parts_of, power_of_two
-from .workgroup import Partials
+from .workgroup import Partials, in_turn
 
 #: threads of a workgroup; halves that one access moves, and that a word holds
 _THREADS, _HALVES, _IN_WORD = 256, VECTOR_BYTES // 2, 2
@@ -123,10 +123,10 @@ class Laid:
         cutter = Cutter(module, self.parts, left)
         scaled = [cutter.beyond_zero(body.let(fresh("scaled"), each * scale)) for each in values]
         with body.when(odd.differs(fixed(0))):
-            self._cut(module, batch, row, depth, scaled, cutter.apart)
+            self._cut(cutter, batch, row, depth, scaled, cutter.apart)
         with body.otherwise():
             # No driver knows that it is 0.
-            self._cut(module, batch, row, depth, scaled, lambda pair: cutter.cut(pair, fixed(0) - (odd >> 31)))
+            self._cut(cutter, batch, row, depth, scaled, lambda pair: cutter.cut(pair, fixed(0) - (odd >> 31)))
 
     def _element(self, frame: Frame, batch: list[Node], row: Node, depth: Node) -> Node:
         """Write what computes an element of the side and return it; 0 behind the last one."""
@@ -137,13 +137,12 @@ class Laid:
         return choose(depth < frame.k, found, zero(found.type)) if ends else found
 
     def _cut(
-        self, module: Module, batch: list[Node], row: Node, depth: Node, values: Sequence[Node],
+        self, cutter: Cutter, batch: list[Node], row: Node, depth: Node, values: Sequence[Node],
         cut: Callable[[Node], list[Node]],
     ) -> None:  # fmt: skip
-        """Write the stores of eight neighbours, of which two each are cut by a function."""
-        cuts = [cut(vector("f32", values[first : first + _IN_WORD])) for first in range(0, _HALVES, _IN_WORD)]
-        for part in range(self.parts):
-            self._store(module, part, batch, row, depth, vector("u32", [each[part] for each in cuts]))
+        """Write the stores of eight neighbours, cut by a function."""
+        for part, words in enumerate(cutter.halves(values, cut)):
+            self._store(cutter.module, part, batch, row, depth, vector("u32", words))
 
     def _store(self, module: Module, part: int, batch: list[Node], row: Node, depth: Node, words: Node) -> None:
         """Write the store of eight halves."""
@@ -175,10 +174,7 @@ def laying(
     body = module.body
     if magnitudes is not None:
         Cutter(module, left=left).define()
-    step, before = body.let("step", LINEAR_GROUP * fixed(_THREADS) + THREAD), 0
-    for number, each in enumerate(sides):
-        following = before + each.steps
-        with body.when(step < following if number == 0 else (step >= before) & (step < following)):
-            each.lay(module, step - before if before else step, magnitudes, left)
-        before = following
-    return module.finish(_THREADS, -(-before // _THREADS), " (laid out)")
+    step, counts = body.let("step", LINEAR_GROUP * fixed(_THREADS) + THREAD), [each.steps for each in sides]
+    for number, own in in_turn(module, step, counts):
+        sides[number].lay(module, own, magnitudes, left)
+    return module.finish(_THREADS, -(-sum(counts) // _THREADS), " (laid out)")

@@ -19,7 +19,7 @@ from .access import LANES
 from .contraction import Frame, Moving, Side
 from .ir import Array, Call, LoadGroup, Node, bitcast, choose, convert_to, every, fixed, group_element, minimum
 from .module import LINEAR_GROUP, THREAD, Module
-from .workgroup import Partials
+from .workgroup import Partials, in_turn
 
 #: threads of a workgroup; rows of which it finds the magnitudes where they lie along k, and across; loads of a thread at a time
 THREADS, _ALONG, _ACROSS, _AT_ONCE = 256, 8, 32, 4
@@ -155,16 +155,14 @@ class Magnitudes:
         frame = Frame(self.kernel, capabilities)
         body = frame.body
         linear = body.let("linear", LINEAR_GROUP)
-        left, right = (
-            self.pieces(each) or self._moving[each.group].count * -(-each.rows // _rows_of(each))
-            for each in (frame.left, frame.right)
-        )
-        body.leave(linear >= left + right)
-        with body.when(linear < left):
-            self._find(frame, frame.left, linear)
-        with body.otherwise():
-            self._find(frame, frame.right, body.let("second", linear - left))
-        return frame.module.finish(THREADS, left + right, " (magnitudes)")
+        sides = frame.left, frame.right
+        counts = [
+            self.pieces(each) or self._moving[each.group].count * -(-each.rows // _rows_of(each)) for each in sides
+        ]
+        body.leave(linear >= sum(counts))
+        for number, group in in_turn(frame.module, linear, counts):
+            self._find(frame, sides[number], group)
+        return frame.module.finish(THREADS, sum(counts), " (magnitudes)")
 
     def _find(self, frame: Frame, side: Side, group: Node) -> None:
         """Write what finds the words of a workgroup."""

@@ -207,14 +207,11 @@ def side_of(kernel: Contraction, group: str) -> Side:
 
 def generate_matrix(kernel: Contraction, capabilities: Capabilities, tile: MatrixTile) -> Program:
     """Return the program of a contraction of halves by tiles of matrices; the sides that are laid out first."""
-    if not tile.laid:
-        return generate_tile(kernel, capabilities, tile, lambda frame, _: MatrixBlock(frame, tile, {}))
-    first = 0 if tile.splits == 1 else 1
-    laid = laid_sides(kernel, _values(kernel), tile.laid, tile, first)
-    ordered = channels_inside(kernel)
+    laid = laid_sides(kernel, _values(kernel), tile.laid, tile, 0 if tile.splits == 1 else 1)
+    ordered = channels_inside(kernel) if tile.laid else kernel
     found = generate_tile(ordered, capabilities, tile, lambda frame, _: MatrixBlock(frame, tile, laid))
-    scratch = (*found.scratch, *(each.nbytes for each in laid.values()))
-    return Program((laying(kernel, [*laid.values()], capabilities), *found.passes), scratch)
+    before = [laying(kernel, [*laid.values()], capabilities)] if laid else []
+    return Program((*before, *found.passes), (*found.scratch, *(each.nbytes for each in laid.values())))
 
 
 class MatrixBlock(StagedBlock):

@@ -210,12 +210,10 @@ class PairsLoader(HalvesLoader):
         body, fresh = self.body, self.frame.module.fresh
         for number, own in enumerate(self.numbers):
             scales = self.scales[number if self.along_k else 0]
-            words: list[list[Node]] = []
-            for source, scale in zip(own, scales, strict=True):
-                scaled = body.let(fresh("scaled"), source * scale)
-                words += [cut(vector("f32", [scaled.lane(at), scaled.lane(at + 1)])) for at in (0, 2)]
-            for part in range(self.parts):
-                body.set(self.cell(number, part), vector("u32", [each[part] for each in words]))
+            scaled = [body.let(fresh("scaled"), source * scale) for source, scale in zip(own, scales, strict=True)]
+            values = [each.lane(lane) for each in scaled for lane in range(LANES)]
+            for part, words in enumerate(self.cutter.halves(values, cut)):
+                body.set(self.cell(number, part), vector("u32", words))
 
 
 class LaidLoader(PairsLoader):

@@ -6,6 +6,8 @@ precision accuracy from Tensor Cores while surpassing the FP32 theoretical peak 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from webgpu_torch_core.ir.expression import Expression
 
 from ..gpu.interface import MatrixUnit
@@ -77,6 +79,11 @@ class Cutter:
         near = Call("unpack2x16float", (word ^ nothing,), "vec2<f32>")
         rest = pair - near
         return [word, Call("pack2x16float", (rest * Literal(2.0**self.left, "f32") if self.left else rest,), "u32")]
+
+    def halves(self, values: Sequence[Node], cut: Callable[[Node], list[Node]]) -> list[list[Node]]:
+        """Write how scaled numbers become halves, two at a time by :meth:`cut` or :meth:`apart`; return the words of each part."""
+        words = [cut(vector("f32", values[first : first + 2])) for first in range(0, len(values), 2)]
+        return [[each[part] for each in words] for part in range(self.parts)]
 
     def beyond_zero(self, value: Node) -> Node:
         """Write the number whose halves are cut in place of a scaled one: none but 0 is cut to zeros, which infinities would meet."""

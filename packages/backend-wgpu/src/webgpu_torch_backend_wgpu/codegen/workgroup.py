@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from .ir import Buffer, Call, Load, LoadGroup, Node, Prefix, bitcast, choose, convert_to, fixed, u32, vector
+from .ir import Buffer, Call, Load, LoadGroup, Node, Prefix, bitcast, choose, convert_to, every, fixed, u32, vector
 from .module import Module, join_words
 from .statements import Do, Store, StoreGroup
 from .types import ElementType
@@ -54,6 +54,17 @@ def type_words(scalar: str) -> int:
 
 
 _WORDS = ElementType("uint32", "u32")
+
+
+def in_turn(module: Module, position: Node, counts: Sequence[int]) -> Iterator[tuple[int, Node]]:
+    """Yield, inside of a condition that holds for its positions, the number of each of some things that follow each other, so many
+    positions each, and the position within it."""
+    first = 0
+    for number, count in enumerate(counts):
+        conditions = [position >= first] if first else []
+        with module.body.when(every(*conditions, position < first + count)):
+            yield number, module.body.let(module.fresh("own"), position - first) if first else position
+        first += count
 
 
 class Partials:
