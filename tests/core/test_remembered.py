@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from webgpu_torch_core.dispatch import overrides
 from webgpu_torch_core.record.devices import canonical_device, engine_for
 from webgpu_torch_core.record.engine import Engine
+from webgpu_torch_core.record.series import Series
 from webgpu_torch_core.replay import recipes
 
 ENGINE = engine_for(canonical_device("cpu"))
@@ -278,7 +279,7 @@ def frames_of_dispatch(call: Any) -> list[str]:
     found: list[str] = []
 
     def look(frame: Any, event: str, given: object) -> None:
-        if event == "call" and frame.f_code is Engine.record.__code__ and not found:
+        if event == "call" and frame.f_code in (Engine.record.__code__, Series.record.__code__) and not found:
             outer = frame.f_back
             while outer.f_code is not call.__code__:
                 found.append(outer.f_code.co_qualname)

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..backend.collection import without_collection
 from ..dispatch.registry import OPERATIONS
 from ..notices import warn, warn_once
 from ..operations.in_place.writing import summed
@@ -106,6 +107,10 @@ class Pass:
 
     def run(self) -> dict[int, Any]:
         """Visit every node that the roots lead to and return the wanted gradients."""
+        # The graph, which is large by now, is about to be let go: to look for garbage in it is in vain.
+        return without_collection(self._run)
+
+    def _run(self) -> dict[int, Any]:
         saved, outer = recording.enabled, running.task
         recording.enabled, running.task = self.create_graph, self
         try:

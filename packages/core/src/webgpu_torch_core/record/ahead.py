@@ -42,13 +42,13 @@ class Part:
         buffers: for each external buffer of it the number that it has in the whole plan.
         made: those of these that are allocated for it, and ``sizes`` their bytes; ``freed``: those that no later step uses.
         overwritten: slots that came in and that its steps write into.
-        endangered: slots of the kernels so far that could not be computed any more when it has run, nor does a buffer hold them.
         known: how many slots there are by then; in another tape, what comes in later may be something else.
         contents: which of these slots each buffer of the whole plan holds when it has run.
     """
 
     __slots__ = (
-        "buffers", "contents", "endangered", "entries", "freed", "known", "made", "overwritten", "plan", "sizes"
+        "_endangered", "_held", "_lost", "buffers", "contents", "entries", "freed", "known", "made", "overwritten", "plan",
+        "sizes",
     )  # fmt: skip
 
     def __init__(self, whole: _Whole, first: int, stop: int, entries: int) -> None:
@@ -74,8 +74,18 @@ class Part:
             for each, slot in scheduled.contents(stop, False).items()
             if each < plan.externals or spans[each][1] >= stop
         }
-        self.endangered: tuple[int, ...] = ()
+        self._lost = frozenset(scheduled.inputs).difference(self.contents.values())
+        self._held = frozenset(self.contents.values())
+        self._endangered: dict[int, tuple[int, ...]] = {}
         self.known = 0
+
+    def endangered(self, tape: Tape, entries: int) -> tuple[int, ...]:
+        """Return which slots of a tape's first so many kernels could not be computed any more when it has run, nor does a buffer
+        hold them."""
+        found = self._endangered.get(entries)
+        if found is None:
+            found = self._endangered[entries] = _endangered(tape, entries, self._lost, self._held)
+        return found
 
 
 class _Whole:
@@ -101,7 +111,7 @@ class _Whole:
 class Trace:
     """A tape that ran as a whole: what it recorded, its plan, and the parts of that, by where they begin to run."""
 
-    __slots__ = ("entries", "kernels", "misses", "parts", "places", "rests", "scheduled", "steps", "whole")
+    __slots__ = ("entries", "kernels", "misses", "parts", "rests", "scheduled", "steps", "whole")
 
     def __init__(self, tape: Tape, scheduled: Scheduled, device: Device) -> None:
         self.scheduled = scheduled
@@ -120,14 +130,11 @@ class Trace:
         }
         for stop, entries in _places(scheduled, maker, len(tape.entries), device):
             part = Part(self.whole, self.steps[-1], stop, entries)
-            lost = frozenset(scheduled.inputs).difference(part.contents.values())
-            part.endangered = _endangered(tape, entries, lost, frozenset(part.contents.values()))
             last = tape.entries[entries - 1]
             part.known = last.output + len(last.kernel.outputs)
             part.contents = {each: slot for each, slot in part.contents.items() if slot < part.known}
             self.parts.append(part)
             self.steps.append(stop)
-        self.places = {each.entries: number for number, each in enumerate(self.parts)}
 
     def rest(self, done: int) -> Part:
         """Return what is left of the plan when so many parts have run."""
@@ -215,7 +222,10 @@ class Ahead:
         if trace is not None and (at >= len(trace.kernels) or trace.kernels[at] is not kernel):
             trace = None
         self.trace = trace
-        return trace is not None and at in trace.places
+        if trace is None:
+            return False
+        done = 0 if tape.begun is None else tape.begun.done
+        return done < len(trace.parts) and trace.parts[done].entries <= at
 
     def next_part(self, tape: Tape) -> tuple[Begun, Part] | None:
         """Return the part that a tape has reached; None where the tape is another one, or somebody needs what would be lost.
@@ -233,17 +243,16 @@ class Ahead:
         ):
             return None
         begun = Begun(trace) if begun is None else begun
-        number = trace.places.get(len(tape.entries))
-        if begun.trace is not trace or number != begun.done:
+        if begun.trace is not trace:
             return None
-        part, slots = trace.parts[begun.done], tape.slots
-        if tape.recorded(begun.entries, part.entries) != trace.entries[begun.entries : part.entries]:
+        part, slots, at = trace.parts[begun.done], tape.slots, len(tape.entries)
+        if tape.recorded(begun.entries) != trace.entries[begun.entries : at]:
             return None
         for slot in part.overwritten:
             leaf = slots[slot]
             if leaf.__class__ is not Leaf or not leaf.is_alone():  # type: ignore[attr-defined]
                 return None
-        if any(slots[slot]() is not None for slot in part.endangered):
+        if any(slots[slot]() is not None for slot in part.endangered(tape, at)):
             return None
         return begun, part
 

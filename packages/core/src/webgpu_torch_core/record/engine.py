@@ -112,7 +112,7 @@ class Engine:
                 if home is not tape:
                     buffer = value.buffer
                     if buffer is None or value.engine is not self:
-                        buffer = self._computed(value)
+                        buffer = self.computed(value)
                     with tapes_lock:
                         slot = tape.admit(value, buffer)
                 slots.append(slot)
@@ -133,7 +133,7 @@ class Engine:
             self.flush()
         return outputs
 
-    def _computed(self, value: Value) -> object:
+    def computed(self, value: Value) -> object:
         """Return the buffer of a value from outside of a tape, computing it first if need be.
 
         Raises:

@@ -23,6 +23,7 @@ from ..record.devices import device
 from ..record.engine import Engine
 from ..record.node import Node, anomaly, running
 from ..record.node import _sequence as sequence
+from ..record.series import Series
 from ..record.tape import Entry, Tape, Value, new_value
 from ..tensors.saved_tensors import SavedResult, SavedTensor
 from ..tensors.storage import Storage, new_storage, storage_numbers
@@ -99,13 +100,12 @@ class Forward(NamedTuple):
 
 
 class Backward(NamedTuple):
-    """What a call records when gradients of some kinds come: ``steps`` over values numbered on, the gradients' after those of
+    """What a call records when gradients of some kinds come: kernels over values numbered on, the gradients' after those of
     the call, and for each tracked operand its gradient."""
 
-    steps: list[Step]
+    series: Series
     results: list[Made | None]
     read: frozenset[int]
-
 
 class Recipe:
     """What calls of one kind record, forward and backward.
@@ -143,6 +143,7 @@ class Recipe:
         # They are looked at again.
         self.held = sorted({number for number, _ in self.looks}.difference(self.saved))
         self._hold_the_rest(backward.read)
+        self.series = Series(self.forward.steps, count, {*self.results, *self.inner})
 
     def _hold_the_rest(self, read: frozenset[int]) -> None:
         """Keep the operands that what is read was computed from, for higher derivatives, which need it computed again.
@@ -188,10 +189,8 @@ class Recipe:
     def call(self, values: list[Value], tensors: list[Tensor], edges: tuple[Edge, ...]) -> object:
         """Record a call over values of its tensors, and return its results."""
         found = self.forward
-        record = self.engine.record
         self.engine.recorder.reporting += found.reporting
-        for kernel, operands, parameters in found.steps:
-            values += record(kernel, list(map(values.__getitem__, operands)), parameters)
+        self.series.record(self.engine, values)
         results = [
             Tensor._from_value(values[number], layout, kind, place)
             for (number, layout, kind, place), _ in found.results
@@ -249,9 +248,7 @@ class Pending:
         given = [each for each in gradients if each is not None]
         storages = {len(values) + number: each._storage for number, each in enumerate(given)}
         values += [each._storage.value for each in given]
-        record = recipe.engine.record
-        for kernel, operands, parameters in found.steps:
-            values += record(kernel, list(map(values.__getitem__, operands)), parameters)
+        found.series.record(recipe.engine, values)
         made: list[Tensor | None] = []
         for each in found.results:
             if each is None:
@@ -423,7 +420,7 @@ class _Trace:
             running.unpacked = None
         if recorder.reporting - reporting != forward.reporting:
             raise Unknown
-        backward = self._taken(self.tape.entries[count:])
+        given, backward = self.count, self._taken(self.tape.entries[count:])
         made = [
             self._made(each, forward.total) if each is not None else None for each in map(found.get, range(len(edges)))
         ]
@@ -435,7 +432,8 @@ class _Trace:
         # PyTorch lets these be written to, while what is kept of other operands is watched.
         if any(values[each].saved for each in read if each < len(values)):
             raise Unknown
-        return forward, Backward(backward, made, frozenset(read))
+        series = Series(backward, given, {each[0] for each in made if each is not None})
+        return forward, Backward(series, made, frozenset(read))
 
     def _value(self, kind: dtype, numel: int) -> Value:
         value = new_value(self.engine, kind, numel)

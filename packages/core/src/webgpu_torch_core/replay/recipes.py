@@ -26,17 +26,16 @@ from ..record.devices import device
 from ..record.engine import Engine
 from ..record.node import anomaly, running
 from ..record.recorder import Recorder
+from ..record.series import Series
 from ..record.tape import Tape, Value
 from ..scheduling import described, joined
 from ..tensors.tensor import Tensor, new_storage, new_tensor
-from .gradients import Operand, Unknown
+from .gradients import Operand, Step, Unknown
 from .gradients import Recipe as GradientRecipe
 
 #: kinds of calls kept per operation
 _LIMIT = 4096
 Function = TypeVar("Function", bound=Callable[..., Any])
-#: a kernel, its operands and its parameters
-_Step = tuple[Any, list[int], tuple[Any, ...]]
 #: the number of a value and what looks at its numbers, as in :class:`..record.checks.Looks`
 _Look = tuple[int, Callable[[Value], bool]]
 #: what a key says of a tensor that a gradient flows to, and of one where it ends
@@ -62,7 +61,7 @@ class _Recipe(NamedTuple):
     """What a call recorded.
 
     Fields:
-        steps: kernels with their operands (numbers of arguments, then of values made before) and parameters.
+        series: kernels over the values of arguments.
         results: for each result the number of the value that holds it, its layout, dtype and device.
         kind: the class of the tuple of several results; None of a single one.
         reporting: how many of the kernels report what they find wrong, to the thread with the slot ``slot``.
@@ -70,7 +69,7 @@ class _Recipe(NamedTuple):
             A recipe without results says nothing else: what they are computed by was not told apart from what the call recorded.
     """
 
-    steps: list[_Step]
+    series: Series
     results: list[tuple[int, Layout, dtype, device]]
     kind: type[tuple[Tensor, ...]] | None
     reporting: int
@@ -107,8 +106,7 @@ def remembered(function: Function) -> Function:
             return call.__wrapped__(*args, **kwargs)
         engine: Engine = values[0].engine
         engine.recorder.reporting += found.reporting
-        for kernel, operands, parameters in found.steps:
-            values += engine.record(kernel, list(map(values.__getitem__, operands)), parameters)
+        found.series.record(engine, values)
         if found.kind is None:
             [(number, layout, kind, place)] = found.results
             return new_tensor(new_storage(values[number]), layout, kind, place)
@@ -194,7 +192,7 @@ def _watched(
             recipe = _merged(recipe, engine, tape, values, (start, slots), [each._storage.value for each in results])
             recipes[identity] = recipe
     elif plain and looked and known is None:
-        recipes[identity] = _Recipe([], [], None, 0, 0, looked)
+        recipes[identity] = _Recipe(Series((), 0, ()), [], None, 0, 0, looked)
     return result
 
 
@@ -289,7 +287,7 @@ def _recipe(
     """Return what was recorded since the tape had ``start`` kernels."""
     number_of = {each.place[1]: number for number, each in enumerate(values) if each.place[0] is tape}
     count = len(values)
-    steps: list[_Step] = []
+    steps: list[Step] = []
     for kernel, operands, output, parameters in tape.entries[start:]:
         if any(each not in number_of for each in operands):
             return None
@@ -306,7 +304,8 @@ def _recipe(
         found.append((number, each._layout, each.dtype, each.device))
     # Results that share their memory are not told apart.
     alone = len({number for number, *_ in found}) == len(found)
-    return _Recipe(steps, found, kind, reporting, slot, []) if alone else None
+    series = Series(steps, len(values), {number for number, *_ in found})
+    return _Recipe(series, found, kind, reporting, slot, []) if alone else None
 
 
 def _merged(
@@ -350,4 +349,5 @@ def _merged(
             if new.place[0] is not None:
                 new.place[0].slots[new.place[1]] = ref(value)
             value.buffer = new.buffer
-    return recipe._replace(steps=[(found.kernel, operands, parameters)], results=results)
+    series = Series([(found.kernel, operands, parameters)], len(values), set(places.values()))
+    return recipe._replace(series=series, results=results)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
@@ -12,6 +13,7 @@ from webgpu_torch_core.api.functional import rms_norm as rms_norm
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import contiguous_layout
 from webgpu_torch_core.operations.common import image_order, in_order, require_parameter_types, with_ordered_gradient
+from webgpu_torch_core.operations.in_place.writing import replaced
 from webgpu_torch_core.operations.neural.layers import standardized
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, window_sum
 from webgpu_torch_core.replay.recipes import remembered, saves_arguments
@@ -42,7 +44,7 @@ def _check_channels(name: str, values: Tensor | None, channels: int) -> None:
 
 def _update(running: Tensor | None, current: Tensor, momentum: float) -> None:
     if running is not None:
-        running.copy_(_moved(running, current, momentum))
+        replaced(running, _moved(running, current, momentum))
 
 
 @remembered
@@ -66,11 +68,11 @@ def batch_norm(
     """
     if not training:
         return _in_evaluation(input, running_mean, running_var, weight, bias, eps)
-    result, *current = _in_training(input, running_mean, running_var, weight, bias, eps)
-    if current:
+    result, *moved = _in_training(input, running_mean, running_var, weight, bias, momentum, eps)
+    if moved:
         with torch.no_grad():
-            _update(running_mean, current[0], momentum)
-            _update(running_var, current[1], momentum)
+            for running, made in zip((running_mean, running_var), moved, strict=True):
+                replaced(cast(Tensor, running), made)
     return result
 
 
@@ -99,9 +101,10 @@ def _of_nothing(input: Tensor, weight: Tensor | None, bias: Tensor | None) -> Te
 @titled("NativeBatchNormBackward0")
 @saves_arguments
 def _in_training(
-    input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None, eps: float
-) -> tuple[Tensor, ...]:
-    """Return the normalised input and, where there are running statistics, the batch's mean and unbiased variance."""
+    input: Tensor, mean: Tensor | None, variance: Tensor | None, weight: Tensor | None, bias: Tensor | None,
+    momentum: float, eps: float,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Return the normalised input and, where there are running statistics, what becomes of them."""
     if not input.numel():
         return (_of_nothing(input, weight, bias),)
     count = input.numel() // _channels(input)
@@ -115,14 +118,15 @@ def _in_training(
     if eps <= 0:
         raise ValueError(f"batch_norm eps must be positive during training, but got {eps}")
     dims = (0, *range(2, input.ndim))
-    current: tuple[Tensor, ...] = ()
-    if mean is not None:
+    moved: tuple[Tensor, ...] = ()
+    if mean is not None and variance is not None:
         with torch.no_grad():
             spread, center = torch.var_mean(wide(input.detach()), dims, correction=0)
-            current = center, spread * (count / max(count - 1, 1))
+            unbiased = spread * (count / max(count - 1, 1))
+            moved = _moved(mean, center, momentum), _moved(variance, unbiased, momentum)
     target = dense_layout(contiguous_layout(input.shape), _image_order(input))
     normal = standardized(wide(with_ordered_gradient(input)), dims, eps, target)
-    return _scaled(normal, weight, bias, input.ndim - 2, input.dtype), *current
+    return _scaled(normal, weight, bias, input.ndim - 2, input.dtype), *moved
 
 
 @remembered

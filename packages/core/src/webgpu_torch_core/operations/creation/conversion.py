@@ -207,7 +207,8 @@ def _warn_discarded(source: dtype, kind: dtype) -> None:
 
 def _to_device(source: Tensor, place: device) -> Tensor:
     if place.type == "meta":
-        return empty_tensor(source._layout.shape, source.dtype, place)
+        flat = empty_tensor((source._layout.numel,), source.dtype, place)
+        return Tensor._from_storage(flat._storage, dense_layout(source._layout, None), source.dtype, place)
     dense = _whole(source)
     return _uploaded(dense._engine.read(dense._storage.value), dense, place)
 

@@ -43,10 +43,11 @@ def make_in_place(
         if apart is not None:
             check_apart(self, *args, *kwargs.values(), but_same=not apart)
         result = function(snapshot(self) if tracked else self, *args, **kwargs)
-        check_writable(self, tracked)
-        if self.dtype.is_complex and result.dtype.is_floating_point:
-            raise RuntimeError(f"In-place {name[:-1]} is not supported for complex tensors.")
-        require_castable(result.dtype, self.dtype)
+        check_inference(self)
+        if result.dtype is not self.dtype:
+            if self.dtype.is_complex and result.dtype.is_floating_point:
+                raise RuntimeError(f"In-place {name[:-1]} is not supported for complex tensors.")
+            require_castable(result.dtype, self.dtype)
         if result._layout.shape != self._layout.shape:
             raise RuntimeError(
                 f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(result.shape)}"
@@ -269,7 +270,7 @@ def assign(target: Tensor, source: Tensor, fresh: bool = False, made: bool = Fal
     """
     tracked = recording.enabled and (source.requires_grad or target.requires_grad)
     before = target._gradient_edge() if tracked else None
-    write(target, source.detach(), fresh, made)
+    write(target, source.detach() if source.requires_grad else source, fresh, made)
     if tracked and target.dtype.category >= 2:
         _track_write(target, source, None if fresh and source.requires_grad else before, fresh)
         if target._retains_grad and before is not None:

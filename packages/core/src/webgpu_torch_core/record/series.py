@@ -1,0 +1,141 @@
+"""Several kernels that are recorded one after another: what a remembered call appends to a tape.
+
+Recording a kernel by itself looks for the thread's tape, takes its lock and makes a value that somebody may hold. Of a
+remembered call it is known before which of its kernels' results anybody holds; the others are slots of the tape and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
+
+from ..ir.dtypes import dtype
+from .ahead import run_part
+from .context import context
+from .engine import NODE_LIMIT, Engine
+from .lone import LONE_AFTER
+from .runs import picker
+from .tape import Entry, Tape, Value, new_value
+
+if TYPE_CHECKING:
+    from ..ir.kernels import Kernel
+
+#: makes an entry without the arguments of its class being looked at
+_new_entry = tuple.__new__
+
+
+class _Nobody:
+    """What nobody refers to."""
+
+    __slots__ = ("__weakref__",)
+
+
+#: in the slots of what nobody can reach
+NOBODY: Any = ref(_Nobody())
+
+
+class _Step(NamedTuple):
+    """A kernel, and where its operands come from and its outputs go.
+
+    Fields:
+        operands: the numbers of its operands; ``pick`` takes them out of a list.
+        coming: the arguments among them that no step before had.
+        outputs: for each output its number, type and elements where it is kept; None where nobody will reach it.
+    """
+
+    kernel: Kernel
+    operands: list[int]
+    pick: Callable[[Sequence[int]], Sequence[int]]
+    parameters: tuple[float | int, ...]
+    coming: tuple[int, ...]
+    outputs: tuple[tuple[int, dtype, int] | None, ...]
+
+
+class Series:
+    """Kernels over numbered values: those of arguments, then those that kernels before made.
+
+    Args:
+        steps: kernels, the numbers of their operands, and their parameters.
+        count: how many arguments there are.
+        kept: the numbers of made values that somebody will hold.
+    """
+
+    def __init__(
+        self, steps: Sequence[tuple[Kernel, list[int], tuple[Any, ...]]], count: int, kept: Container[int]
+    ) -> None:
+        self.steps: list[_Step] = []
+        self.count = count
+        firsts = accumulate((len(kernel.outputs) for kernel, _, _ in steps), initial=count)
+        came: set[int] = set()
+        for (kernel, operands, parameters), first in zip(steps, firsts, strict=False):
+            coming = tuple(dict.fromkeys(each for each in operands if each < count and each not in came))
+            came.update(coming)
+            outputs = tuple([
+                (number, each.dtype, each.numel) if number in kept else None
+                for number, each in enumerate(kernel.outputs, first)
+            ])  # fmt: skip
+            step = _Step(kernel, operands, _tuple_picker(operands), tuple(parameters), coming, outputs)
+            self.steps.append(step)
+        self.used = sorted(came)
+        self.total = count + sum(len(each.outputs) for each in self.steps)
+
+    def record(self, engine: Engine, values: list[Any]) -> None:
+        """Append the kernels over the arguments' values; the values that they make follow in the list, None where they are not kept."""
+        recorder = engine.recorders.own
+        if recorder.lone >= LONE_AFTER or engine.eager or not self.steps:
+            for kernel, operands, _, parameters, _, _ in self.steps:
+                values += engine.record(kernel, list(map(values.__getitem__, operands)), parameters)
+            return
+        tape, ahead = recorder.tape, recorder.ahead
+        if ahead.traces and context.capture is None and ahead.reaches(self.steps[0].kernel, tape):
+            run_part(engine, tape)
+        values += [None] * (self.total - self.count)
+        appended = False
+        while not appended:
+            tape = engine.tape
+            places, buffers = [-1] * self.count, {}
+            for number in self.used:
+                value = values[number]
+                home, slot = value.place
+                if home is tape:
+                    places[number] = slot
+                    continue
+                buffer = value.buffer
+                buffers[number] = engine.computed(value) if buffer is None or value.engine is not engine else buffer
+            with engine.tapes_lock:
+                # Another thread that wanted one of its values may have run the tape in the meantime.
+                appended = tape.open
+                if appended:
+                    self._append(engine, tape, values, places, buffers)
+        if tape.hasty or len(tape.entries) >= NODE_LIMIT:
+            engine.flush()
+
+    def _append(
+        self, engine: Engine, tape: Tape, values: list[Any], places: list[int], buffers: dict[int, object]
+    ) -> None:
+        """Append the kernels to a tape; ``places``: the slots of arguments that it knows, ``buffers``: those of the others."""
+        held, entries = tape.slots, tape.entries
+        for kernel, _, pick, parameters, coming, outputs in self.steps:
+            for number in coming:
+                if places[number] < 0:
+                    places[number] = tape.admit(values[number], buffers[number])
+            first = len(held)
+            for each in outputs:
+                places.append(len(held))
+                if each is None:
+                    held.append(NOBODY)
+                    continue
+                number, kind, numel = each
+                value = values[number] = new_value(engine, kind, numel)
+                value.place = (tape, len(held))
+                held.append(ref(value))
+            entries.append(_new_entry(Entry, (kernel, pick(places), first, parameters)))
+
+
+def _tuple_picker(numbers: Sequence[int]) -> Callable[[Sequence[int]], Any]:
+    """Return what takes these numbers out of a list, as a tuple."""
+    if len(numbers) > 1:
+        return picker(numbers)
+    return (lambda places: (places[numbers[0]],)) if numbers else (lambda places: ())
