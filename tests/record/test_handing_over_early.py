@@ -150,6 +150,19 @@ def test_another_program_may_go_on_otherwise(engine: Any) -> None:
         assert _run(engine, lambda: program(other))[2] == wanted[other]
 
 
+def test_what_is_copied_first_may_come_in_last(engine: Any) -> None:
+    first, index = torch.randn(3, 6, device="webgpu"), torch.tensor([2, 0, 2], device="webgpu")
+    inputs = [torch.randn(6, 6, device="webgpu") for _ in range(3)]
+
+    def program() -> list[Any]:
+        # Each copies an input that nothing before it uses.
+        return [each.index_add(0, index, first.softmax(1)) for each in inputs]
+
+    found = [_run(engine, program) for _ in range(4)]
+    assert found[-1][0] > 0
+    assert len({tuple(results) for *_, results in found}) == 1
+
+
 def test_errors_of_places_are_told(engine: Any) -> None:
     x, places = torch.randn(5, 4, device="webgpu"), torch.tensor([0, 4], device="webgpu")
 
@@ -193,6 +206,9 @@ _STEPS = (
     lambda a, b: a.clone().mul_(b),
     lambda a, b: a.sort(1).values,
     lambda a, b: a.mul_(0.5).add_(b.tanh()),
+    lambda a, b: a.index_add(0, torch.tensor([2, 0, 2], device="webgpu"), b[:3]),
+    lambda a, b: a.scatter_reduce(1, (b > 0).long(), b, "amax"),
+    lambda a, b: a.index_copy(0, torch.tensor([1], device="webgpu"), b[1:2]),
 )
 _DRAWN = st.lists(
     st.tuples(st.integers(0, len(_STEPS) - 1), st.integers(0, 5), st.booleans(), st.integers(0, 5)),

@@ -123,12 +123,7 @@ class Trace:
         self.steps = [0]
         self.parts: list[Part] = []
         self.rests: dict[int, Part] = {}
-        maker = {
-            each.output + output: number
-            for number, each in enumerate(tape.entries)
-            for output in range(len(each.kernel.outputs))
-        }
-        for stop, entries in _places(scheduled, maker, len(tape.entries), device):
+        for stop, entries in _places(scheduled, _firsts(tape), len(tape.entries), device):
             part = Part(self.whole, self.steps[-1], stop, entries)
             last = tape.entries[entries - 1]
             part.known = last.output + len(last.kernel.outputs)
@@ -319,10 +314,23 @@ def run_rest(engine: Engine, tape: Tape, structure: Structure) -> bool:
     return True
 
 
-def _places(scheduled: Scheduled, maker: dict[int, int], count: int, device: Device) -> list[tuple[int, int]]:
+def _firsts(tape: Tape) -> dict[int, int]:
+    """Return the number of the first entry that has a slot, by slot: that makes it, or that it came in by."""
+    found: dict[int, int] = {}
+    for number, entry in enumerate(tape.entries):
+        for slot in (*entry.operands, *range(entry.output, entry.output + len(entry.kernel.outputs))):
+            found.setdefault(slot, number)
+    return found
+
+
+def _places(scheduled: Scheduled, firsts: dict[int, int], count: int, device: Device) -> list[tuple[int, int]]:
     """Return where parts of a plan end: before which step, and how many of ``count`` kernels have to be recorded."""
-    steps = scheduled.plan.steps
-    needed = [max([maker[slot] + 1 for slot in slots], default=0) for slots in scheduled.filled]
+    steps, inputs = scheduled.plan.steps, scheduled.inputs
+    needed: list[int] = []
+    for step, slots in zip(steps, scheduled.filled, strict=True):
+        # A copy fills no slot, and what it takes may come in late.
+        came = [inputs[each] for each in _touched(step) if each < len(inputs)]
+        needed.append(max([firsts[slot] + 1 for slot in (*slots, *came)], default=0))
     found: list[tuple[int, int]] = []
     reach, waiting, least, number = 0, 0.0, device.head_start, 0
     while number < len(steps):
