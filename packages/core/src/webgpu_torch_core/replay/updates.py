@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from itertools import count
 from typing import Any, NamedTuple
 
 from ..backend.collection import without_collection
@@ -26,7 +27,7 @@ from .numbers import HostNumber
 
 
 class _Step(NamedTuple):
-    """A kernel, its operands (numbers of arguments, then of values made before) and which of the rule's numbers it takes."""
+    """A kernel, its operands (numbers of arguments, then of values made before) and which of the update's numbers it takes."""
 
     kernel: Kernel
     operands: tuple[int, ...]
@@ -34,16 +35,21 @@ class _Step(NamedTuple):
 
 
 class _Update(NamedTuple):
-    """What a rule recorded, and for each tensor it changed: the argument's number, the value's, and how often it was written."""
+    """What a rule recorded, and for each tensor it changed: the argument's number, the value's, and how often it was written.
+
+    Its numbers are those of the arguments, then its literals.
+    """
 
     steps: tuple[_Step, ...]
     writes: tuple[tuple[int, int, int], ...]
+    literals: tuple[int, ...]
 
 
 def updating(function: Callable[..., None]) -> Callable[..., None]:
     """Decorate a rule that changes some of its tensors in place by operations on all of them, and does nothing else.
 
-    Its arguments are tensors, numbers (which it uses as operands and does not look at), booleans and None.
+    Its arguments are tensors, numbers (which it uses as operands and does not look at), booleans and None. Operands of its own
+    are integers.
     """
     known: Bounded[tuple[Any, ...], _Update | None] = Bounded(4096)
 
@@ -100,6 +106,7 @@ def _describe(args: tuple[object, ...], key: list[object], tensors: list[Tensor]
 def _repeat(update: _Update, tensors: list[Tensor], numbers: list[float]) -> None:
     values = [each._storage.value for each in tensors]
     record = values[0].engine.record
+    numbers += update.literals
     for kernel, operands, places in update.steps:
         values += record(kernel, [values[each] for each in operands], [numbers[each] for each in places])
     for target, made, times in update.writes:
@@ -121,8 +128,12 @@ def _observed(
     start = len(tape.entries), len(tape.slots)
     function(*given)
     entries = tape.entries[start[0] :]
-    places = [numbers.get(id(each)) for entry in entries for each in entry.parameters]
-    if not tape.open or None in places or len(set(places)) != len(numbers):
+    parameters = [each for entry in entries for each in entry.parameters]
+    # What is computed from numbers of arguments is a float, as they are.
+    literals = [each for each in parameters if each.__class__ is int]
+    after = count(len(amounts))
+    places = [next(after) if each.__class__ is int else numbers.get(id(each)) for each in parameters]
+    if not tape.open or None in places or len(set(places)) != len(numbers) + len(literals):
         return None
     slots = {value.place[1]: number for number, (value, _) in enumerate(before) if value.place[0] is tape}
     writes = []
@@ -142,7 +153,7 @@ def _observed(
     numbered = tuple([each._replace(numbers=tuple([places[at] for at in each.numbers])) for each in steps])
     # What several arguments share is written once.
     unique = {id(tensors[number]._storage): (number, made[slot], times) for number, slot, times in writes}
-    update = _Update(numbered, tuple(unique.values()))
+    update = _Update(numbered, tuple(unique.values()), tuple(literals))
     if fused is not None and _taken_back(engine, start, tensors, before, set(wanted)):
         _repeat(update, tensors, amounts)
     return update

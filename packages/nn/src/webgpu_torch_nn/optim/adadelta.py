@@ -7,8 +7,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.optimizer import real_view
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options, rate
 
 _ORDER = "lr rho eps weight_decay maximize capturable foreach differentiable"
 
@@ -50,13 +49,19 @@ class Adadelta(ParameterwiseOptimizer):
         return {"step": 0.0, "square_avg": torch.zeros_like(parameter), "acc_delta": torch.zeros_like(parameter)}
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        state = self._state_of(parameter, group)
-        count(state)
-        values, grad = gradient(parameter, group)
-        squares, changes = real_view(state["square_avg"]), real_view(state["acc_delta"])
-        old, new = group["rho"], 1 - group["rho"]
-        eps = group["eps"]
-        squares.mul_(old).add_(grad * grad * new)
-        delta = (changes + eps).sqrt() / (squares + eps).sqrt() * grad
-        changes.mul_(old).add_(delta * delta * new)
-        values.sub_(delta * rate(group))
+        state, rho = self._counted(parameter, group), group["rho"]
+        _descend(
+            parameter, group, state["square_avg"], state["acc_delta"], rate(parameter, group), rho, 1 - rho, group["eps"]
+        )  # fmt: skip
+
+
+@descending
+def _descend(
+    values: Tensor, grad: Tensor, squares: Tensor, changes: Tensor,
+    rate: float | Tensor, kept: float, new: float, eps: float,
+) -> None:  # fmt: skip
+    """Change a parameter and the running means of the gradient's square and of the direction's."""
+    squares.mul_(kept).add_(grad * grad * new)
+    delta = (changes + eps).sqrt() / (squares + eps).sqrt() * grad
+    changes.mul_(kept).add_(delta * delta * new)
+    values.sub_(delta * rate)

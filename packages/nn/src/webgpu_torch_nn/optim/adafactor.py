@@ -8,7 +8,8 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
 from webgpu_torch_nn.optim.optimizer import arguments
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, rate, shrinkage
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, shrinkage
+from webgpu_torch_nn.optim.states import to_scalar
 
 
 def _mean_square(grad: Tensor, dim: int) -> Tensor:
@@ -75,13 +76,12 @@ class Adafactor(ParameterwiseOptimizer):
         return {"step": 0.0, "row_var": parameter.new_zeros(rows), "col_var": parameter.new_zeros(columns)}
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        state = self._state_of(parameter, group)
-        count(state)
+        state = self._counted(parameter, group)
         grad: Any = -parameter.grad if group["maximize"] else parameter.grad  # type: ignore[operator]
         floor = torch.finfo(parameter.dtype).eps if group["eps"][0] is None else group["eps"][0]
         share = state["step"] ** group["beta2_decay"]
         size = _root_mean_square(parameter).clamp(min=group["eps"][1])
-        size = size * (-min(rate(group), state["step"] ** -0.5))
+        size = size * (-min(to_scalar(group["lr"]), state["step"] ** -0.5))
         if group["weight_decay"] != 0:
             parameter.mul_(shrinkage(parameter, group))
         if grad.dim() > 1:

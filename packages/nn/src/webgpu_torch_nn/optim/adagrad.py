@@ -7,8 +7,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.optimizer import real_view
-from webgpu_torch_nn.optim.parameterwise import Given, ParameterwiseOptimizer, count, gradient, options, rate
+from webgpu_torch_nn.optim.parameterwise import Given, ParameterwiseOptimizer, descending, options, rate
 from webgpu_torch_nn.optim.states import Named
 
 _ORDER = "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize differentiable fused"
@@ -63,18 +62,14 @@ class Adagrad(ParameterwiseOptimizer):
     takes_sparse = True
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        state = self._state_of(parameter, group)
-        count(state)
+        state = self._counted(parameter, group)
+        size = rate(parameter, group) / (1 + (state["step"] - 1) * group["lr_decay"])
         if parameter.grad is not None and parameter.grad.is_sparse:
-            self._update_rows(parameter, parameter.grad, state, group)
-            return
-        values, grad = gradient(parameter, group)
-        total = real_view(state["sum"])
-        total.add_(grad * grad)
-        size = -rate(group) / (1 + (state["step"] - 1) * group["lr_decay"])
-        values.add_(grad / (total.sqrt() + group["eps"]) * size)
+            self._update_rows(parameter, parameter.grad, state, group, size)
+        else:
+            _descend(parameter, group, state["sum"], size, group["eps"])
 
-    def _update_rows(self, parameter: Tensor, grad: Given, state: Named, group: Named) -> None:
+    def _update_rows(self, parameter: Tensor, grad: Given, state: Named, group: Named, size: Given) -> None:
         """Change the rows that a sparse gradient names.
 
         Raises:
@@ -86,5 +81,11 @@ class Adagrad(ParameterwiseOptimizer):
         places, values = tuple(grad.indices()), grad.values()
         total = state["sum"][places] + values * values
         state["sum"][places] = total
-        size = -rate(group) / (1 + (state["step"] - 1) * group["lr_decay"])
-        parameter[places] = parameter[places] + values / (total.sqrt() + group["eps"]) * size
+        parameter[places] = parameter[places] - values / (total.sqrt() + group["eps"]) * size
+
+
+@descending
+def _descend(values: Tensor, grad: Tensor, total: Tensor, size: float | Tensor, eps: float) -> None:
+    """Change a parameter and the sum of its gradient's squares."""
+    total.add_(grad * grad)
+    values.sub_(grad / (total.sqrt() + eps) * size)

@@ -6,10 +6,8 @@ from typing import Any, NoReturn
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
-from webgpu_torch_core.replay.updates import updating
 
-from webgpu_torch_nn.optim.optimizer import rate_tensor, real_view
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, decay, descent, options
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options, rate
 from webgpu_torch_nn.optim.states import to_scalar
 
 _ORDER = "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused decoupled_weight_decay"
@@ -62,26 +60,20 @@ class Adam(ParameterwiseOptimizer):
         raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        state = self._state_of(parameter, group)
-        count(state)
-        first, second = group["betas"]
-        values = real_view(parameter)
-        largest = real_view(state["max_exp_avg_sq"]) if group["amsgrad"] else None
+        state, (first, second) = self._counted(parameter, group), group["betas"]
+        step = state["step"]
         _descend(
-            values, real_view(parameter.grad), real_view(state["exp_avg"]), real_view(state["exp_avg_sq"]), largest,
-            1 - first, second, 1 - second, (1 - second ** state["step"]) ** 0.5, group["eps"],
-            _step_size(values, state, group), *decay(values, group),
+            parameter, group, state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"] if group["amsgrad"] else None,
+            1 - first, second, 1 - second, (1 - second**step) ** 0.5, group["eps"], rate(parameter, group) / (first**step - 1),
         )  # fmt: skip
 
 
-@updating
+@descending
 def _descend(
     values: Tensor, grad: Tensor, mean: Tensor, mean_square: Tensor, largest: Tensor | None,
-    mean_rate: float, kept: float, square_rate: float, scale: float, eps: float,
-    step: float | Tensor, climbs: bool, decayed: float | None, shrinks: float | Tensor | None,
+    mean_rate: float, kept: float, square_rate: float, scale: float, eps: float, size: float | Tensor,
 ) -> None:  # fmt: skip
     """Change a parameter, its two running means and the largest mean square there was."""
-    grad = descent(values, grad, climbs, decayed, shrinks)
     mean.lerp_(grad, mean_rate)
     mean_square.mul_(kept)
     mean_square.add_(grad * grad * square_rate)
@@ -90,12 +82,4 @@ def _descend(
         before = largest.clone() if torch.is_grad_enabled() else largest
         largest.copy_(torch.maximum(before, mean_square))
     denominator = ((mean_square if largest is None else largest).sqrt() / scale).add_(eps)
-    values.add_(mean / denominator * step)
-
-
-def _step_size(parameter: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Any:
-    """Return the negative learning rate with the first moment's bias correction."""
-    rate = rate_tensor(parameter, group)
-    if rate is not None:
-        return rate * (-1 / (1 - group["betas"][0] ** state["step"]))
-    return -to_scalar(group["lr"]) / (1 - group["betas"][0] ** state["step"])
+    values.add_(mean / denominator * size)

@@ -7,8 +7,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.optimizer import real_view
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options, rate
 
 
 class Adamax(ParameterwiseOptimizer):
@@ -44,11 +43,17 @@ class Adamax(ParameterwiseOptimizer):
         return {"step": 0.0, "exp_avg": torch.zeros_like(parameter), "exp_inf": torch.zeros_like(parameter)}
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        state = self._state_of(parameter, group)
-        count(state)
-        values, grad = gradient(parameter, group)
-        mean, largest = real_view(state["exp_avg"]), real_view(state["exp_inf"])
-        mean.lerp_(grad, (1 - group["betas"][0]))
-        faded = largest * group["betas"][1]
-        largest.copy_(torch.maximum(faded, grad.abs() + group["eps"]))
-        values.add_(mean / largest * (-rate(group) / (1 - group["betas"][0] ** state["step"])))
+        state, (first, second) = self._counted(parameter, group), group["betas"]
+        size = rate(parameter, group) / (first ** state["step"] - 1)
+        _descend(parameter, group, state["exp_avg"], state["exp_inf"], size, 1 - first, second, group["eps"])
+
+
+@descending
+def _descend(
+    values: Tensor, grad: Tensor, mean: Tensor, largest: Tensor,
+    size: float | Tensor, new: float, kept: float, eps: float,
+) -> None:  # fmt: skip
+    """Change a parameter, the gradient's running mean and its fading maximum."""
+    mean.lerp_(grad, new)
+    largest.copy_(torch.maximum(largest * kept, grad.abs() + eps))
+    values.add_(mean / largest * size)

@@ -7,8 +7,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.optimizer import real_view
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options
 from webgpu_torch_nn.optim.states import to_scalar
 
 
@@ -47,12 +46,15 @@ class ASGD(ParameterwiseOptimizer):
         return {"step": 0.0, "eta": to_scalar(group["lr"]), "mu": 1.0, "ax": torch.zeros_like(parameter)}
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        state = self._state_of(parameter, group)
-        count(state)
-        values, grad = gradient(parameter, group)
-        mean = real_view(state["ax"])
-        values.mul_(1 - group["lambd"] * state["eta"])
-        values.sub_(grad * state["eta"])
-        mean.lerp_(values, state["mu"])
-        state["eta"] = rate(group) / (1 + group["lambd"] * rate(group) * state["step"]) ** group["alpha"]
+        state, lr, lambd = self._counted(parameter, group), to_scalar(group["lr"]), group["lambd"]
+        _descend(parameter, group, state["ax"], 1 - lambd * state["eta"], state["eta"], state["mu"])
+        state["eta"] = lr / (1 + lambd * lr * state["step"]) ** group["alpha"]
         state["mu"] = 1 / max(1, state["step"] - group["t0"])
+
+
+@descending
+def _descend(values: Tensor, grad: Tensor, mean: Tensor, shrinks: float, rate: float, new: float) -> None:
+    """Change a parameter and its mean over the steps."""
+    values.mul_(shrinks)
+    values.sub_(grad * rate)
+    mean.lerp_(values, new)

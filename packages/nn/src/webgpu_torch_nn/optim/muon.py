@@ -90,7 +90,7 @@ class Muon(ParameterwiseOptimizer):
         return {"momentum_buffer": torch.zeros_like(parameter)}
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        state = self._state_of(parameter, group)
+        state = self._counted(parameter, group)
         grad: Any = parameter.grad
         mean = state["momentum_buffer"]
         mean.lerp_(grad, (1 - group["momentum"]))

@@ -7,8 +7,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.optimizer import real_view
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options, rate
 
 
 def _momentum(state: dict[str, Any], group: dict[str, Any], ahead: int = 0) -> float:
@@ -66,16 +65,24 @@ class NAdam(ParameterwiseOptimizer):
         }
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        state = self._state_of(parameter, group)
-        count(state)
-        state["mu_product"] = state["mu_product"] * _momentum(state, group)
-        values, grad = gradient(parameter, group)
-        mean, squares = real_view(state["exp_avg"]), real_view(state["exp_avg_sq"])
-        mean.lerp_(grad, (1 - group["betas"][0]))
-        squares.mul_(group["betas"][1]).add_(grad * grad * (1 - group["betas"][1]))
-        corrected = squares / (1 - group["betas"][1] ** state["step"])
-        denominator = corrected.sqrt() + group["eps"]
-        present = -rate(group) * (1 - _momentum(state, group)) / (1 - state["mu_product"])
-        values.add_(grad / denominator * present)
-        coming = -rate(group) * _momentum(state, group, 1) / (1 - state["mu_product"] * _momentum(state, group, 1))
-        values.add_(mean / denominator * coming)
+        state, (first, second) = self._counted(parameter, group), group["betas"]
+        now, then = _momentum(state, group), _momentum(state, group, 1)
+        product = state["mu_product"] = state["mu_product"] * now
+        full = rate(parameter, group)
+        _descend(
+            parameter, group, state["exp_avg"], state["exp_avg_sq"], 1 - first, second, 1 - second,
+            1 - second ** state["step"], group["eps"], full * (now - 1) / (1 - product), full * then / (product * then - 1),
+        )  # fmt: skip
+
+
+@descending
+def _descend(
+    values: Tensor, grad: Tensor, mean: Tensor, squares: Tensor, mean_rate: float, kept: float, square_rate: float,
+    correction: float, eps: float, present: float | Tensor, coming: float | Tensor,
+) -> None:  # fmt: skip
+    """Change a parameter, its gradient's running mean and that of the square: by the gradient of now and the mean to come."""
+    mean.lerp_(grad, mean_rate)
+    squares.mul_(kept).add_(grad * grad * square_rate)
+    denominator = (squares / correction).sqrt() + eps
+    values.add_(grad / denominator * present)
+    values.add_(mean / denominator * coming)

@@ -69,17 +69,6 @@ def _stack_if_compiling(x: list[object]) -> list[object]:
     return x
 
 
-def real_view(tensor: Any) -> Any:
-    """Return a complex tensor's parts as floats sharing its memory: squares are taken of each; a real one as it is."""
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
-
-
-def rate_tensor(parameter: Tensor, group: dict[str, Any]) -> Tensor | None:
-    """Return the group's learning rate where it is a tensor that kernels can read beside the parameter."""
-    rate = group["lr"]
-    return rate if isinstance(rate, Tensor) and rate.device == parameter.device else None
-
-
 _global_optimizer_pre_hooks: OrderedDict[int, Callable] = Hooks()
 _global_optimizer_post_hooks: OrderedDict[int, Callable] = Hooks()
 

@@ -11,8 +11,9 @@ from webgpu_torch_core.record.apart import computed_apart
 from webgpu_torch_core.record.changes import changed
 from webgpu_torch_core.record.context import context
 from webgpu_torch_core.replay.numbers import numbers
+from webgpu_torch_core.replay.updates import updating
 
-from webgpu_torch_nn.optim.optimizer import Optimizer, arguments, rate_tensor, real_view
+from webgpu_torch_nn.optim.optimizer import Optimizer, arguments
 from webgpu_torch_nn.optim.states import SCALARS, Kept, Named, ParameterState, to_scalar
 
 #: the parameters that an optimiser is given, or a gradient of any layout
@@ -95,8 +96,8 @@ class ParameterwiseOptimizer(Optimizer):
         """Return the state that a parameter starts with, which depends on shapes and types only."""
         raise NotImplementedError
 
-    def _state_of(self, parameter: Tensor, group: Named) -> Named:
-        """Return a parameter's state, made at its first step."""
+    def _counted(self, parameter: Tensor, group: Named) -> Named:
+        """Return a parameter's state, made at its first step, with this step counted."""
         state: Any = self.state[parameter]
         if state.__class__ is not ParameterState:
             state = self.state[parameter] = self._seen(state)
@@ -105,7 +106,10 @@ class ParameterwiseOptimizer(Optimizer):
             with computed_apart(parameter.device):
                 kept.update(self._begin(parameter, group))
             changed()
-        return numbers(kept)
+        state = numbers(kept)
+        if "step" in kept:
+            state["step"] = state["step"] + 1
+        return state
 
 
 def options(scope: dict[str, object], order: str = "") -> dict[str, Any]:
@@ -135,50 +139,58 @@ def options(scope: dict[str, object], order: str = "") -> dict[str, Any]:
     return {name: given[name] for name in order.split()} if order else given
 
 
-def count(state: dict[str, float]) -> None:
-    """Count a step."""
-    state["step"] = state["step"] + 1
+def descending(rule: Callable[..., None]) -> Callable[..., None]:
+    """Decorate the arithmetic of a step: ``rule(values, grad, *more)`` changes a parameter and what is kept of it.
+
+    The result is called with the parameter and its group in place of its values and the gradient to descend along: negated to
+    climb, and with the weight decay's part unless that is decoupled, in which case the parameter shrinks first. What follows
+    are tensors, numbers, booleans and None as :func:`updating` takes them. Complex tensors come to the rule as their parts:
+    squares are taken of each.
+    """
+
+    @updating
+    def whole(
+        values: Tensor, grad: Tensor, climbs: bool, decayed: float | Tensor | None, shrinks: float | Tensor | None, *more: Given
+    ) -> None:  # fmt: skip
+        grad = -grad if climbs else grad
+        if shrinks is not None:
+            values.mul_(shrinks)
+        if decayed is not None:
+            # What a factor's gradient needs is written into afterwards.
+            grad = grad + (values.clone() if isinstance(decayed, Tensor) else values) * decayed
+        rule(values, grad, *more)
+
+    def step(parameter: Tensor, group: Named, *more: Given) -> None:
+        given = parameter, parameter.grad, group["maximize"], *_decay(parameter, group), *more
+        whole(*map(_real, given) if parameter.is_complex() else given)
+
+    return step
 
 
-def gradient(parameter: Tensor, group: dict[str, Any]) -> tuple[Any, Any]:
-    """Return the parameter and the gradient to descend along, as real numbers: negated to climb, and with the weight
-    decay's part unless that is decoupled, in which case the parameter shrinks here."""
-    values, grad = real_view(parameter), real_view(parameter.grad)
-    return values, descent(values, grad, *decay(values, group))
+def _real(given: Given) -> Given:
+    """Return a complex tensor's parts as floats sharing its memory; anything else as it is."""
+    return torch.view_as_real(given) if isinstance(given, Tensor) and given.is_complex() else given
 
 
-def decay(values: Tensor, group: dict[str, Any]) -> tuple[bool, float | Tensor | None, float | Tensor | None]:
-    """Return whether to climb, how much of the parameter is added to the gradient, and which scalar it shrinks by: None
-    for nothing."""
+def _decay(parameter: Tensor, group: Named) -> tuple[Given, Given]:
+    """Return how much of the parameter is added to the gradient, and which scalar it shrinks by: None for nothing."""
     given = group.get("weight_decay", 0)
     if not isinstance(given, Tensor) and given == 0:
-        return group["maximize"], None, None
+        return None, None
     if group.get("decoupled_weight_decay"):
-        return group["maximize"], None, shrinkage(values, group)
-    return group["maximize"], given if group.get("differentiable") else to_scalar(given), None
+        return None, shrinkage(parameter, group)
+    return given if group.get("differentiable") else to_scalar(given), None
 
 
-def descent(
-    values: Tensor, grad: Tensor, climbs: bool, decayed: float | Tensor | None, shrinks: float | Tensor | None
-) -> Tensor:
-    """Return the gradient to descend along, of the parameter's shape, given what :func:`decay` says; the parameter shrinks here."""
-    grad = -grad if climbs else grad
-    if shrinks is not None:
-        values.mul_(shrinks)
-    if decayed is None:
-        return grad
-    # What a factor's gradient needs is written into afterwards.
-    return grad + (values.clone() if isinstance(decayed, Tensor) else values) * decayed
-
-
-def shrinkage(parameter: Tensor, group: dict[str, Any]) -> Any:
+def shrinkage(parameter: Tensor, group: Named) -> Given:
     """Return the factor of decoupled weight decay: a tensor where the learning rate is one."""
-    rate = rate_tensor(parameter, group)
-    if rate is not None:
-        return 1 - rate * group["weight_decay"]
-    return 1 - to_scalar(group["lr"]) * group["weight_decay"]
+    return 1 - rate(parameter, group) * group["weight_decay"]
 
 
-def rate(group: dict[str, Any]) -> Any:
-    """Return a group's learning rate as a number; as it is where autograd goes through the step."""
-    return group["lr"] if group.get("differentiable") else to_scalar(group["lr"])
+def rate(parameter: Tensor, group: Named) -> Given:
+    """Return a group's learning rate: a tensor where kernels can read it beside the parameter or autograd goes through the
+    step, else a number."""
+    given = group["lr"]
+    if isinstance(given, Tensor) and (given.device == parameter.device or group.get("differentiable")):
+        return given.reshape(()) if given.ndim else given
+    return to_scalar(given)

@@ -7,8 +7,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.optimizer import real_view
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options, rate
 
 
 def _length(step: float, beta2: float) -> float:
@@ -63,15 +62,22 @@ class RAdam(ParameterwiseOptimizer):
         return {"step": 0.0, "exp_avg": torch.zeros_like(parameter), "exp_avg_sq": torch.zeros_like(parameter)}
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        state = self._state_of(parameter, group)
-        count(state)
-        values, grad = gradient(parameter, group)
-        mean, squares = real_view(state["exp_avg"]), real_view(state["exp_avg_sq"])
-        mean.lerp_(grad, (1 - group["betas"][0]))
-        squares.mul_(group["betas"][1]).add_(grad * grad * (1 - group["betas"][1]))
-        size = -rate(group) / (1 - group["betas"][0] ** state["step"])
-        if _length(state["step"], group["betas"][1]) > 5:
-            factor = _rectification(state["step"], group["betas"][1])
-            values.add_(mean * size * factor / (squares.sqrt() + group["eps"]))
-        else:
-            values.add_(mean * size)
+        state, (first, second) = self._counted(parameter, group), group["betas"]
+        rectifies = _length(state["step"], second) > 5
+        _descend(
+            parameter, group, state["exp_avg"], state["exp_avg_sq"], 1 - first, second, 1 - second,
+            rate(parameter, group) / (first ** state["step"] - 1),
+            _rectification(state["step"], second) if rectifies else None, group["eps"] if rectifies else None,
+        )  # fmt: skip
+
+
+@descending
+def _descend(
+    values: Tensor, grad: Tensor, mean: Tensor, squares: Tensor, mean_rate: float, kept: float, square_rate: float,
+    size: float | Tensor, factor: float | None, eps: float | None,
+) -> None:  # fmt: skip
+    """Change a parameter, its gradient's running mean and that of the square, which counts where there is a factor."""
+    mean.lerp_(grad, mean_rate)
+    squares.mul_(kept).add_(grad * grad * square_rate)
+    step = mean * size
+    values.add_(step if factor is None else step * factor / (squares.sqrt() + eps))

@@ -7,8 +7,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.optimizer import real_view
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options, rate
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options, rate
 
 _ORDER = "lr momentum alpha eps centered weight_decay capturable foreach maximize differentiable"
 
@@ -59,19 +58,27 @@ class RMSprop(ParameterwiseOptimizer):
         return state
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        state = self._state_of(parameter, group)
-        count(state)
-        values, grad = gradient(parameter, group)
-        squares = real_view(state["square_avg"])
-        new = 1 - group["alpha"]
-        squares.mul_(group["alpha"]).add_(grad * grad * new)
-        variance = squares
-        if group["centered"]:
-            mean = real_view(state["grad_avg"])
-            mean.lerp_(grad, new)
-            variance = squares - mean * mean
-        direction = grad / (variance.sqrt() + group["eps"])
-        if group["momentum"] > 0:
-            buffer = real_view(state["momentum_buffer"])
-            direction = buffer.mul_(group["momentum"]).add_(direction)
-        values.sub_(direction * rate(group))
+        state, kept = self._counted(parameter, group), group["alpha"]
+        rolls = group["momentum"] > 0
+        _descend(
+            parameter, group, state["square_avg"], state["grad_avg"] if group["centered"] else None,
+            state["momentum_buffer"] if rolls else None, group["momentum"] if rolls else None,
+            rate(parameter, group), kept, 1 - kept, group["eps"],
+        )  # fmt: skip
+
+
+@descending
+def _descend(
+    values: Tensor, grad: Tensor, squares: Tensor, mean: Tensor | None, buffer: Tensor | None, momentum: float | None,
+    rate: float | Tensor, kept: float, new: float, eps: float,
+) -> None:  # fmt: skip
+    """Change a parameter and the running means of the gradient's square, of the gradient, and of the steps."""
+    squares.mul_(kept).add_(grad * grad * new)
+    variance = squares
+    if mean is not None:
+        mean.lerp_(grad, new)
+        variance = squares - mean * mean
+    direction = grad / (variance.sqrt() + eps)
+    if buffer is not None:
+        direction = buffer.mul_(momentum).add_(direction)
+    values.sub_(direction * rate)

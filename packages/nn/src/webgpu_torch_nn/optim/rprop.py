@@ -7,8 +7,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 
-from webgpu_torch_nn.optim.optimizer import real_view
-from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, count, gradient, options
+from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options
 from webgpu_torch_nn.optim.states import to_scalar
 
 _ORDER = "lr etas step_sizes foreach maximize differentiable capturable"
@@ -55,15 +54,18 @@ class Rprop(ParameterwiseOptimizer):
         return {"step": 0.0, "prev": torch.zeros_like(parameter), "step_size": torch.full_like(parameter, start)}
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        state = self._state_of(parameter, group)
-        count(state)
-        values, grad = gradient(parameter, group)
-        before, sizes = real_view(state["prev"]), real_view(state["step_size"])
-        agreement = grad * before
-        shrink, grow = group["etas"][0], group["etas"][1]
-        factor = torch.where(agreement > 0, grow, torch.where(agreement < 0, shrink, torch.ones_like(agreement)))
-        least, most = group["step_sizes"]
-        sizes.copy_((sizes * factor).clamp(least, most))
-        grad = torch.where(agreement < 0, torch.zeros_like(grad), grad)
-        values.sub_(grad.sign() * sizes)
-        before.copy_(grad)
+        state = self._counted(parameter, group)
+        _descend(parameter, group, state["prev"], state["step_size"], *group["etas"], *group["step_sizes"])
+
+
+@descending
+def _descend(
+    values: Tensor, grad: Tensor, before: Tensor, sizes: Tensor, shrink: float, grow: float, least: float, most: float
+) -> None:
+    """Change a parameter, the gradient it remembers and the sizes of its steps."""
+    agreement = grad * before
+    factor = torch.where(agreement > 0, grow, torch.where(agreement < 0, shrink, torch.ones_like(agreement)))
+    sizes.copy_((sizes * factor).clamp(least, most))
+    grad = torch.where(agreement < 0, torch.zeros_like(grad), grad)
+    values.sub_(grad.sign() * sizes)
+    before.copy_(grad)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.record.changes import changed
-from webgpu_torch_core.replay.updates import updating
 
-from webgpu_torch_nn.optim.optimizer import rate_tensor, real_view
-from webgpu_torch_nn.optim.parameterwise import Given, ParameterwiseOptimizer, decay, descent, options
+from webgpu_torch_nn.optim.parameterwise import Given, ParameterwiseOptimizer, descending, options, rate
 from webgpu_torch_nn.optim.states import Named, to_scalar
 
 
@@ -53,21 +52,18 @@ class SGD(ParameterwiseOptimizer):
         if parameter.grad is not None and parameter.grad.is_sparse:
             self._update_rows(parameter, parameter.grad, group)
             return
-        values, grad, more = real_view(parameter), real_view(parameter.grad), decay(real_view(parameter), group)
-        rate = rate_tensor(values, group)
-        rate = to_scalar(group["lr"]) if rate is None else rate
-        if group["momentum"] == 0:
-            _descend(values, grad, rate, *more)
+        lr, momentum = rate(parameter, group), group["momentum"]
+        if momentum == 0:
+            _descend(parameter, group, lr)
             return
-        state = self.state[parameter]
+        state, nesterov = self.state[parameter], group["nesterov"]
         average = state.get("momentum_buffer")
         if average is None:
-            direction = descent(values, grad, *more)
-            average = state["momentum_buffer"] = direction.detach().clone()
+            average = state["momentum_buffer"] = torch.empty_like(parameter.grad)
             changed()
-            values.sub_((direction + average * group["momentum"] if group["nesterov"] else average) * rate)
+            _roll(parameter, group, average, lr, momentum if nesterov else None, None, nesterov)
         else:
-            _roll(values, grad, average, rate, group["momentum"], 1 - group["dampening"], group["nesterov"], *more)
+            _roll(parameter, group, average, lr, momentum, 1 - group["dampening"], nesterov)
 
     def _update_rows(self, parameter: Tensor, grad: Given, group: Named) -> None:
         """Change the rows that a sparse gradient names."""
@@ -83,25 +79,20 @@ class SGD(ParameterwiseOptimizer):
         parameter.add_(grad, alpha=-to_scalar(group["lr"]))
 
 
-@updating
-def _descend(
-    values: Tensor,
-    grad: Tensor,
-    rate: float | Tensor,
-    climbs: bool,
-    decayed: float | None,
-    shrinks: float | Tensor | None,
-) -> None:
+@descending
+def _descend(values: Tensor, grad: Tensor, rate: float | Tensor) -> None:
     """Change a parameter along its gradient."""
-    values.sub_(descent(values, grad, climbs, decayed, shrinks) * rate)
+    values.sub_(grad * rate)
 
 
-@updating
+@descending
 def _roll(
-    values: Tensor, grad: Tensor, average: Tensor, rate: float | Tensor, momentum: float, part: float, nesterov: bool,
-    climbs: bool, decayed: float | None, shrinks: float | Tensor | None,
+    values: Tensor, grad: Tensor, average: Tensor, rate: float | Tensor,
+    momentum: float | None, part: float | None, nesterov: bool,
 ) -> None:  # fmt: skip
-    """Change a running sum of gradients, and a parameter along it or along where it will point next."""
-    grad = descent(values, grad, climbs, decayed, shrinks)
-    average.mul_(momentum).add_(grad * part)
+    """Change a running sum of gradients, which begins with one, and a parameter along it or along where it will point next."""
+    if part is None:
+        average.copy_(grad.detach())
+    else:
+        average.mul_(momentum).add_(grad * part)
     values.sub_((grad + average * momentum if nesterov else average) * rate)

@@ -63,8 +63,7 @@ class SparseAdam(ParameterwiseOptimizer):
         grad: Given = parameter.grad
         if grad is None or not grad.is_sparse:
             raise RuntimeError("SparseAdam does not support dense gradients, please consider Adam instead")
-        state = self._state_of(parameter, group)
-        state["step"] = state["step"] + 1
+        state = self._counted(parameter, group)
         grad = (-grad if group["maximize"] else grad).coalesce()
         places, values = tuple(grad.indices()), grad.values()
         first, second = group["betas"]
