@@ -34,6 +34,23 @@ def test_clip_grad_norm(norm_type: float, device: str) -> None:
         close(a.grad, b.grad)
 
 
+@pytest.mark.parametrize("norm_type", [2.0, 1.0, float("inf")])
+@pytest.mark.parametrize("kinds", [["float16"], ["bfloat16", "bfloat16"], ["float16", "float32"], ["float32", "float64"]])
+def test_clipping_gradients_of_other_types(kinds: list[str], norm_type: float) -> None:
+    found = []
+    for library in (torch, ours):
+        grads = [library.full((4,), 400.0, dtype=getattr(library, kind)) for kind in kinds]
+        parameters = [library.zeros_like(each).requires_grad_() for each in grads]
+        for parameter, grad in zip(parameters, grads, strict=True):
+            parameter.grad = grad
+        norm = (torch.nn if library is torch else nn).utils.clip_grad_norm_(parameters, 1.5, norm_type)
+        found.append((str(norm.dtype), norm.item(), [each.tolist() for each in grads]))
+    assert found[1][0] == found[0][0]
+    assert found[1][1] == pytest.approx(found[0][1], rel=1e-6)
+    for one, other in zip(found[1][2], found[0][2], strict=True):
+        assert one == pytest.approx(other, rel=1e-6)
+
+
 def test_clip_grad_value_and_errors() -> None:
     mine, theirs = pairs()
     nn.utils.clip_grad_value_(mine, 0.5)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 import webgpu_torch as torch
-from webgpu_torch.optim import SGD, Adam, AdamW
+from webgpu_torch import optim, webgpu
+from webgpu_torch.optim import Adam, AdamW
 from webgpu_torch_core.record.apart import computed_apart
 from webgpu_torch_core.record.devices import canonical_device, engine_for
 from webgpu_torch_core.replay.updates import updating
@@ -72,21 +73,50 @@ def test_memory_seen_from_outside_is_written_at_once() -> None:
     assert memoryview(array).cast("f").tolist() == [2.0, 2.0]
 
 
-@pytest.mark.parametrize(
-    "make", [Adam, AdamW, lambda each: SGD(each, 0.1, momentum=0.9, nesterov=True), lambda each: SGD(each, 0.1)]
-)
-def test_a_step_is_a_kernel_for_each_parameter(make: Any) -> None:
-    parameters = [torch.nn.Parameter(torch.ones(4, 5)), torch.nn.Parameter(torch.ones(7))]
-    optimizer = make(parameters)
-    engine = engine_for(canonical_device("cpu"))
-    for _ in range(3):
+def test_integers_are_literals() -> None:
+    @updating
+    def limited(x: Any, amount: float) -> None:
+        x.copy_(torch.where(x > 1, amount, x.clamp(min=-2)))
+
+    given = [-3.0, 0.5, 4.0]
+    found = []
+    with torch.no_grad():
+        for amount in (1.0, 2.0, 0.0):
+            x = torch.tensor(given) * 1
+            limited(x, amount)
+            found.append(x.tolist())
+    assert found == [[-2.0, 0.5, 1.0], [-2.0, 0.5, 2.0], [-2.0, 0.5, 0.0]]
+
+
+#: with every way in which their rules differ: by options, and by how many steps there were
+STEPS: list[tuple[str, dict[str, Any]]] = [
+    ("SGD", {}), ("SGD", {"momentum": 0.9}), ("SGD", {"momentum": 0.9, "nesterov": True, "maximize": True}),
+    ("Adam", {}), ("Adam", {"amsgrad": True, "weight_decay": 0.1}), ("AdamW", {}),
+    ("RMSprop", {}), ("RMSprop", {"momentum": 0.9}), ("RMSprop", {"centered": True, "weight_decay": 0.1}),
+    ("Adagrad", {}), ("Adagrad", {"lr_decay": 0.1, "maximize": True}), ("Adadelta", {}), ("Adamax", {}),
+    ("NAdam", {}), ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RAdam", {}), ("ASGD", {}), ("ASGD", {"t0": 2}), ("Rprop", {}), ("Rprop", {"maximize": True}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("device", ["cpu", *(["webgpu"] if webgpu.is_available() else [])])
+@pytest.mark.parametrize(("name", "options"), STEPS)
+def test_a_step_is_a_kernel_for_each_parameter(name: str, options: dict[str, Any], device: str) -> None:
+    made = [torch.ones(4, 5), torch.ones(7), torch.ones(4, 5), torch.ones(3, dtype=torch.complex64)]
+    parameters = [torch.nn.Parameter(each.to(device)) for each in made]
+    optimizer = getattr(optim, name)(parameters, lr=0.1, **options)
+    engine = engine_for(canonical_device(device))
+    recorded = []
+    for _ in range(8):
         for each in parameters:
             each.grad = torch.ones_like(each)
         engine.flush()
         before = engine.statistics["recorded"]
         optimizer.step()
         engine.flush()
-    assert engine.statistics["recorded"] - before == len(parameters)
+        recorded.append(engine.statistics["recorded"] - before)
+    # RAdam has another rule from the sixth on, which the first of its kind is watched in.
+    assert recorded[1:5] + recorded[6:] == [len(parameters)] * 6
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -9,13 +9,9 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.replay.recipes import remembered
+from webgpu_torch_core.replay.updates import updating
 
-
-def _part(tensor: Tensor, norm_type: float, device: torch.device) -> Tensor:
-    """The vector norm of all elements on a device, of order 2 its square: roots of parts would be squared again."""
-    tensor = tensor.abs() if tensor.is_complex() else tensor
-    found = (tensor * tensor).sum() if norm_type == 2.0 else _norm(tensor, norm_type)
-    return found if found.device == device else found.to(device)
+_HALVES = frozenset((torch.float16, torch.bfloat16, torch.complex32))
 
 
 def _norm(tensor: Tensor, norm_type: float) -> Tensor:
@@ -27,10 +23,15 @@ def _norm(tensor: Tensor, norm_type: float) -> Tensor:
 @remembered
 def _total(tensors: list[Tensor], norm_type: float) -> Tensor:
     device = tensors[0].device
-    parts = torch.stack([_part(tensor, norm_type, device) for tensor in tensors])
-    return parts.sum().sqrt() if norm_type == 2.0 else _norm(parts, norm_type)
+    # Roots of parts would be squared again; the squares of halves do not fit into halves.
+    squares = norm_type == 2.0 and all(each.dtype not in _HALVES for each in tensors)
+    given = [each.abs() if each.is_complex() else each for each in tensors]
+    parts = [(each * each).sum() if squares else _norm(each, norm_type) for each in given]
+    together = torch.stack([each if each.device == device else each.to(device) for each in parts])
+    return together.sum().sqrt() if squares else _norm(together, norm_type)
 
 
+@torch.no_grad()
 def get_total_norm(
     tensors: Tensor | Iterable[Tensor],
     norm_type: float = 2.0,
@@ -56,16 +57,22 @@ def get_total_norm(
     return total
 
 
+@torch.no_grad()
 def clip_grads_with_norm_(
     parameters: Tensor | Iterable[Tensor], max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
     """Multiply the gradients by ``min(1, max_norm / (total_norm + 1e-6))``; nothing is read back from the device."""
     parameters = [parameters] if isinstance(parameters, Tensor) else parameters
-    factor = torch.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
-    for parameter in parameters:
-        grad = parameter.grad
-        if grad is not None:
-            grad.mul_(factor if factor.device == grad.device else factor.to(grad.device))
+    grads = [grad for parameter in parameters if (grad := parameter.grad) is not None]
+    if grads:
+        _scale(total_norm, float(max_norm), 1e-6, *grads)
+
+
+@updating
+def _scale(total: Tensor, limit: float, margin: float, *grads: Tensor) -> None:
+    factor = torch.clamp(limit / (total + margin), max=1)
+    for grad in grads:
+        grad.mul_(factor if factor.device == grad.device else factor.to(grad.device))
 
 
 def clip_grad_norm_(
@@ -81,10 +88,8 @@ def clip_grad_norm_(
         The norm before, a scalar tensor.
     """
     parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-    with torch.no_grad():
-        grads = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        total = get_total_norm(grads, norm_type, error_if_nonfinite)
-        clip_grads_with_norm_(parameters, max_norm, total)
+    total = get_total_norm([each.grad for each in parameters if each.grad is not None], norm_type, error_if_nonfinite)
+    clip_grads_with_norm_(parameters, max_norm, total)
     return total
 
 
