@@ -57,7 +57,7 @@ class Series:
     """Kernels over numbered values: those of arguments, then those that kernels before made.
 
     Args:
-        steps: kernels, the numbers of their operands, and their parameters.
+        steps: kernels, the numbers of their operands, and their parameters, or which of a call's numbers these are.
         count: how many arguments there are.
         kept: the numbers of made values that somebody will hold.
     """
@@ -81,12 +81,16 @@ class Series:
         self.used = sorted(came)
         self.total = count + sum(len(each.outputs) for each in self.steps)
 
-    def record(self, engine: Engine, values: list[Any]) -> None:
-        """Append the kernels over the arguments' values; the values that they make follow in the list, None where they are not kept."""
+    def record(self, engine: Engine, values: list[Any], numbers: Sequence[float | int] | None = None) -> None:
+        """Append the kernels over the arguments' values; the values that they make follow in the list, None where they are not kept.
+
+        ``numbers``: those of the call, whose places the steps' parameters are then.
+        """
         recorder = engine.recorders.own
         if recorder.lone >= LONE_AFTER or engine.eager or not self.steps:
             for kernel, operands, _, parameters, _, _ in self.steps:
-                values += engine.record(kernel, list(map(values.__getitem__, operands)), parameters)
+                given = parameters if numbers is None else tuple(map(numbers.__getitem__, parameters))
+                values += engine.record(kernel, list(map(values.__getitem__, operands)), given)
             return
         tape, ahead = recorder.tape, recorder.ahead
         if ahead.traces and context.capture is None and ahead.reaches(self.steps[0].kernel, tape):
@@ -108,13 +112,14 @@ class Series:
                 # Another thread that wanted one of its values may have run the tape in the meantime.
                 appended = tape.open
                 if appended:
-                    self._append(engine, tape, values, places, buffers)
+                    self._append(engine, tape, values, places, buffers, numbers)
         if tape.hasty or len(tape.entries) >= NODE_LIMIT:
             engine.flush()
 
     def _append(
-        self, engine: Engine, tape: Tape, values: list[Any], places: list[int], buffers: dict[int, object]
-    ) -> None:
+        self, engine: Engine, tape: Tape, values: list[Any], places: list[int], buffers: dict[int, object],
+        numbers: Sequence[float | int] | None,
+    ) -> None:  # fmt: skip
         """Append the kernels to a tape; ``places``: the slots of arguments that it knows, ``buffers``: those of the others."""
         held, entries = tape.slots, tape.entries
         for kernel, _, pick, parameters, coming, outputs in self.steps:
@@ -131,7 +136,8 @@ class Series:
                 value = values[number] = new_value(engine, kind, numel)
                 value.place = (tape, len(held))
                 held.append(ref(value))
-            entries.append(_new_entry(Entry, (kernel, pick(places), first, parameters)))
+            given = parameters if numbers is None else tuple(map(numbers.__getitem__, parameters))
+            entries.append(_new_entry(Entry, (kernel, pick(places), first, given)))
 
 
 def _tuple_picker(numbers: Sequence[int]) -> Callable[[Sequence[int]], Any]:

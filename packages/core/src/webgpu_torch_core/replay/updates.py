@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from itertools import count
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from ..backend.collection import without_collection
 from ..bounded import Bounded
@@ -20,18 +20,15 @@ from ..dispatch.overrides import intercepted
 from ..ir.kernels import Kernel
 from ..record.context import context, default_float
 from ..record.engine import Engine
+from ..record.series import Series
 from ..record.tape import Entry, Tape, Value
 from ..scheduling import described, joined
 from ..tensors.tensor import Tensor
 from .numbers import HostNumber
 
 
-class _Step(NamedTuple):
-    """A kernel, its operands (numbers of arguments, then of values made before) and which of the update's numbers it takes."""
-
-    kernel: Kernel
-    operands: tuple[int, ...]
-    numbers: tuple[int, ...]
+#: a kernel, its operands (numbers of arguments, then of values made before) and which of the update's numbers it takes
+_Step: TypeAlias = tuple[Kernel, list[int], tuple[int, ...]]
 
 
 class _Update(NamedTuple):
@@ -40,9 +37,9 @@ class _Update(NamedTuple):
     Its numbers are those of the arguments, then its literals.
     """
 
-    steps: tuple[_Step, ...]
+    series: Series
     writes: tuple[tuple[int, int, int], ...]
-    literals: tuple[int, ...]
+    literals: list[int]
 
 
 def updating(function: Callable[..., None]) -> Callable[..., None]:
@@ -105,10 +102,7 @@ def _describe(args: tuple[object, ...], key: list[object], tensors: list[Tensor]
 
 def _repeat(update: _Update, tensors: list[Tensor], numbers: list[float]) -> None:
     values = [each._storage.value for each in tensors]
-    record = values[0].engine.record
-    numbers += update.literals
-    for kernel, operands, places in update.steps:
-        values += record(kernel, [values[each] for each in operands], [numbers[each] for each in places])
+    update.series.record(values[0].engine, values, numbers + update.literals)
     for target, made, times in update.writes:
         storage = tensors[target]._storage
         storage.rebind(values[made])
@@ -150,10 +144,11 @@ def _observed(
     wanted = [slot for _, slot, _ in writes]
     fused = _fused(engine, entries, slots, len(tensors), wanted) if fuses else None
     steps, made = fused or plain
-    numbered = tuple([each._replace(numbers=tuple([places[at] for at in each.numbers])) for each in steps])
+    numbered: Any = [(kernel, operands, tuple([places[at] for at in taken])) for kernel, operands, taken in steps]
     # What several arguments share is written once.
     unique = {id(tensors[number]._storage): (number, made[slot], times) for number, slot, times in writes}
-    update = _Update(numbered, tuple(unique.values()), tuple(literals))
+    series = Series(numbered, len(tensors), {made for _, made, _ in unique.values()})
+    update = _Update(series, tuple(unique.values()), literals)
     if fused is not None and _taken_back(engine, start, tensors, before, set(wanted)):
         _repeat(update, tensors, amounts)
     return update
@@ -197,9 +192,7 @@ def _unfused(entries: Sequence[Entry], slots: dict[int, int], count: int) -> tup
     for kernel, operands, first, parameters in entries:
         if any(each not in made for each in operands):
             return None
-        steps.append(
-            _Step(kernel, tuple(made[each] for each in operands), tuple(range(taken, taken + len(parameters))))
-        )
+        steps.append((kernel, [made[each] for each in operands], tuple(range(taken, taken + len(parameters)))))
         taken += len(parameters)
         for output in range(len(kernel.outputs)):
             made[first + output] = count
@@ -214,5 +207,5 @@ def _fused(
     found = joined(*described(entries), frozenset(wanted), engine.limits) if entries and wanted else None
     if found is None:
         return None
-    step = _Step(found.kernel, tuple(slots[each] for each in found.operands), found.parameters)
+    step = found.kernel, [slots[each] for each in found.operands], found.parameters
     return [step], {slot: count + number for number, slot in enumerate(found.outputs)}
