@@ -120,9 +120,12 @@ def lanes_of(kernel: Pointwise, capabilities: Capabilities) -> int:
     if not kernel.shape or _waits(nodes) >= SEARCH or _is_long(kernel, nodes, LANES, capabilities):
         return 1
     stored = [kernel.outputs[store.output].dtype for store in kernel.stores]
-    dtypes = [*(node.dtype for node in nodes if node.step == "load"), *stored]
-    types = [element_type(each.name, capabilities) for each in dtypes]
-    if not all(each.grouped for each in types) and all(each.lanes == 1 for each in types[-len(stored) :]):
+    loads = [node for node in nodes if node.step == "load"]
+    dtypes = [*(node.dtype for node in loads), *stored]
+    last = len(kernel.shape) - 1
+    moved = [node.dtype for node in loads if any(node.payload[2][last:])]
+    types = [element_type(each.name, capabilities) for each in (*moved, *stored)]
+    if not all(each.grouped for each in types) and all(each.lanes == 1 for each in types[len(moved) :]):
         # Pairs of words move one by one: neighbours in a thread would leave gaps between those of the threads beside it.
         return 1
     most = LANES if capabilities.half and float16 in dtypes else max(16 // max(each.itemsize for each in dtypes), LANES)
