@@ -14,6 +14,7 @@ from .access import LANES, Buffers, evaluate, evaluate_apart, group_of, stores_a
 from .ir import Node, fixed
 from .module import LINEAR_GROUP, THREAD, Module, split_index
 from .steps import length_of
+from .types import element_type
 
 #: most nodes of all lanes together that are written out for more than four lanes
 MOST_NODES = 800
@@ -118,8 +119,15 @@ def lanes_of(kernel: Pointwise, capabilities: Capabilities) -> int:
     nodes = topological(*kernel.expressions())
     if not kernel.shape or _waits(nodes) >= SEARCH or _is_long(kernel, nodes, LANES, capabilities):
         return 1
-    dtypes = [node.dtype for node in nodes if node.step == "load"]
-    dtypes += [kernel.outputs[store.output].dtype for store in kernel.stores]
+    stored = [kernel.outputs[store.output].dtype for store in kernel.stores]
+    loads = [node for node in nodes if node.step == "load"]
+    dtypes = [*(node.dtype for node in loads), *stored]
+    last = len(kernel.shape) - 1
+    moved = [node.dtype for node in loads if any(node.payload[2][last:])]
+    types = [element_type(each.name, capabilities) for each in (*moved, *stored)]
+    if not all(each.grouped for each in types) and all(each.lanes == 1 for each in types[len(moved) :]):
+        # Pairs of words move one by one: neighbours in a thread would leave gaps between those of the threads beside it.
+        return 1
     most = LANES if capabilities.half and float16 in dtypes else max(16 // max(each.itemsize for each in dtypes), LANES)
     # Every lane is written out: long expressions stay at four.
     choices = (most, LANES) if len(nodes) * most <= MOST_NODES else (LANES,)

@@ -1,5 +1,8 @@
 """Scatters: parallel where order cannot show, else in the entries' order.
 
+Where many entries are added up in few elements, such as a histogram's, each workgroup first does so in memory of its own: threads
+that change the same element of a buffer wait for each other, across the whole device.
+
 Where the index is a sum of a part per lane and a part per entry, entries are first sorted stably by their part: a thread
 then combines one run of equal entries for one lane, so floating-point results follow the entries' order and do not depend
 on timing. Otherwise one thread goes through all entries of a lane.
@@ -16,16 +19,20 @@ from ..program import Capabilities, Pass, Program
 from . import statements
 from .access import Buffers, evaluate
 from .combining import Combining
-from .ir import Buffer, Call, Load, Node, fixed
+from .ir import Buffer, Call, Load, Node, bitcast, fixed
 from .lowering import as_index
-from .module import LINEAR_GROUP, THREAD, Module, split_index
+from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 from .sort import RunSort, Sorter
-from .statements import Atomic, Break, Exchange
+from .statements import Atomic, Break, Do, Exchange
 from .steps import convert
 from .types import element_type
+from .workgroup import AtomicWords
 
 #: what combines 32-bit integers in any order
 _ATOMICS = {"sum": "atomicAdd", "maximum": "atomicMax", "minimum": "atomicMin", "xor": "atomicXor"}
+#: entries for each element, and of a thread, from which on workgroups add them up by themselves, and those from which on it is worth
+#: it; most elements; workgroups for each unit
+_COUNTED, _WORTH, _MOST_COUNTS, _GROUPS = 16, 1 << 16, 1 << 12, 8
 
 
 def any_order(kernel: Scatter, capabilities: Capabilities) -> bool:
@@ -38,6 +45,38 @@ def any_order(kernel: Scatter, capabilities: Capabilities) -> bool:
 def generate_parallel_scatter(kernel: Scatter, capabilities: Capabilities) -> Program:
     """Return the program of a scatter whose entries may be combined in any order: a thread for each."""
     return Program((_parallel_pass(kernel, capabilities),), ())
+
+
+def counting_groups(kernel: Scatter, capabilities: Capabilities) -> int | None:
+    """Return how many workgroups add up entries in memory of their own; None where elements are many, entries few, or the host computes."""
+    size, entries = kernel.outputs[0].numel, number_of_elements(kernel.entries)
+    sums = kernel.monoid is not None and standard_name(kernel.monoid) == "sum" and any_order(kernel, capabilities)
+    many = not kernel.lanes and entries >= max(size * _COUNTED, _WORTH) and not capabilities.software
+    if not (sums and many) or size > min(_MOST_COUNTS, capabilities.workgroup_bytes // 4):
+        return None
+    return min(-(-entries // (WORKGROUP * _COUNTED)), capabilities.facts.units * _GROUPS)
+
+
+def generate_counting_scatter(kernel: Scatter, capabilities: Capabilities, groups: int) -> Program:
+    """Return the program of a scatter whose workgroups add up their entries in memory of their own, and then add what they have."""
+    module = Module(kernel, capabilities)
+    body, buffers, workgroup = module.body, Buffers(module), module.workgroup
+    size, entries = kernel.outputs[0].numel, number_of_elements(kernel.entries)
+    counts = AtomicWords(module, "counts", size)
+    with body.loop("first", THREAD, lambda at: at < size, workgroup) as at:
+        counts.write(at, fixed(0))
+    body.barrier()
+    with body.loop("entry", LINEAR_GROUP * workgroup + THREAD, lambda at: at < entries, groups * workgroup) as entry:
+        coordinates = split_index(module, entry, kernel.entries)
+        index, value = evaluate(buffers, (kernel.index, kernel.value), coordinates)[0]
+        body.add(Do(counts.add(as_index(index), bitcast("u32", value))))
+    body.barrier()
+    output = buffers.output(0)
+    with body.loop("at", THREAD, lambda at: at < size, workgroup) as at:
+        count = body.let("count", counts.read(at))
+        with body.when(count.differs(fixed(0))):
+            body.add(Atomic("atomicAdd", output, at, bitcast(output.encoding.scalar, count)))
+    return Program((module.finish(workgroup, groups),), ())
 
 
 def generate_serial_scatter(kernel: Scatter, capabilities: Capabilities) -> Program:

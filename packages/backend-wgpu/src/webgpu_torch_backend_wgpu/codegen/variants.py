@@ -39,6 +39,7 @@ from .contraction_packed import generate_packed
 from .contraction_pairs import generate_pairs, pair_seconds, pair_tiles_of
 from .contraction_prepared import generate_prepared, prepared_seconds, rows_find_place
 from .contraction_sliding import generate_sliding, sliding, sliding_seconds
+from .contraction_sums import sums_of
 from .contraction_tile import generate_tile
 from .contraction_vector import SKINNY, generate_alone, generate_vector, sums_alone, vector_seconds
 from .module import WORKGROUP
@@ -50,6 +51,8 @@ from .row_teams import Team
 from .scan import ScanPlan, generate_chunked_scan, generate_scan
 from .scatter import (
     any_order,
+    counting_groups,
+    generate_counting_scatter,
     generate_parallel_scatter,
     generate_serial_scatter,
     generate_sorted_scatter,
@@ -87,10 +90,13 @@ class Variant(NamedTuple):
 
 
 def oriented(kernel: Kernel) -> Kernel:
-    """Return a product of many rows with its sides exchanged, where its results lie along the rows in memory.
+    """Return a product of many rows with its sides exchanged, where its results lie along the rows in memory; and a pointwise kernel
+    with its dimensions in the order in which its stores lie.
 
-    Kernels of contractions write, and read what they add, along ``n``.
+    Kernels of contractions write, and read what they add, along ``n``, pointwise ones along their last dimension.
     """
+    if type(kernel) is Pointwise:
+        return _along_stores(kernel)
     if type(kernel) is not Contraction or min(map(number_of_elements, (kernel.m, kernel.n))) <= SKINNY:
         return kernel
     first, last = len(kernel.batch + kernel.m), len(kernel.batch + kernel.m + kernel.n)
@@ -102,6 +108,18 @@ def oriented(kernel: Kernel) -> Kernel:
     terms = tuple([((place, 1),) for place in (*batch, *range(first, last), *range(len(batch), first), *depth)])
     found = kernel.reindexed((kernel.batch, kernel.n, kernel.m, kernel.k), terms)
     return found.replace(left=found.right, right=found.left)
+
+
+def _along_stores(kernel: Pointwise) -> Pointwise:
+    """Return a kernel that stores along its last dimension, where some dimension is one along which all stores lie side by side."""
+    strides = [each.strides for each in kernel.stores if each.is_plain]
+    real = [place for place, size in enumerate(kernel.shape) if size != 1]
+    if len(strides) < len(kernel.stores) or len(real) < 2 or any(each[real[-1]] == 1 for each in strides):
+        return kernel
+    order = sorted(real, key=lambda place: -strides[0][place])
+    if any(each[order[-1]] != 1 for each in strides):
+        return kernel
+    return kernel.reindexed([tuple([kernel.shape[place] for place in order])], tuple([((place, 1),) for place in order]))
 
 
 def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:
@@ -129,6 +147,12 @@ def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:
             f"no way to compute kernel '{kernel.name}' ({kernel.form}) fits this adapter ({capabilities}); there are: {names}"
         )
     return best
+
+
+def generated(kernel: Kernel, capabilities: Capabilities) -> Program:
+    """Return the program of the variant that should take the least time."""
+    variant, plan = choose(kernel, capabilities)
+    return variant.emit(kernel, capabilities, plan)
 
 
 #: the shares of the operations per second that products as contractions of their own reach, of float32 and of halves
@@ -278,7 +302,14 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
             lambda k, c, _: generate_alone(k, c),
         ),
         Variant("few rows by packed numbers", packed_strips, packed_seconds, generate_packed),
-        Variant("few rows", _where(lambda k, _: _has_few_rows(k)), vector_seconds, lambda k, c, _: generate_vector(k, c)),
+        Variant(
+            "few rows", _where(lambda k, c: _has_few_rows(k) and sums_of(k, c) is None), vector_seconds,
+            lambda k, c, _: generate_vector(k, c),
+        ),
+        Variant(
+            "few long sums", _planned(sums_of), _traffic(1.0),
+            lambda k, c, rows: generated(rows, c),
+        ),
         Variant("tiles of matrices", matrix_tiles_of, matrix_seconds, generate_matrix),
         Variant("tiles of matrices, pairs of halves", _of_many_rows(pair_tiles_of), pair_seconds, generate_pairs),
         Variant("tiles", _of_many_rows(tiles_of), tile_seconds, generate_tile),
@@ -312,6 +343,9 @@ VARIANTS: dict[type[Kernel], list[Variant]] = {
         Variant("runs that are merged", _sorts(False), _traffic(0.1), generate_run_sort),
     ],
     Scatter: [
+        Variant(
+            "sums of workgroups", _planned(counting_groups), lambda k, plan, facts: 0.0, generate_counting_scatter
+        ),
         Variant(
             "an entry per thread", _where(any_order), lambda k, plan, facts: 0.0,
             lambda k, c, _: generate_parallel_scatter(k, c),

@@ -145,14 +145,15 @@ class Begun:
 
     Attributes:
         entries: how many of the tape's kernels the parts depend on that have run.
+        alike: how many of them are known to be those that were expected.
         buffers: what was allocated for them, by number in the plan; those of what came in have their slots.
     """
 
-    __slots__ = ("_counted", "_parameters", "buffers", "done", "entries", "trace")
+    __slots__ = ("_counted", "_parameters", "alike", "buffers", "done", "entries", "trace")
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.done = self.entries = 0
+        self.done = self.entries = self.alike = 0
         self.buffers: dict[int, object] = {}
         self._parameters: list[float | int] = []
         self._counted = 0
@@ -241,8 +242,9 @@ class Ahead:
         if begun.trace is not trace:
             return None
         part, slots, at = trace.parts[begun.done], tape.slots, len(tape.entries)
-        if tape.recorded(begun.entries) != trace.entries[begun.entries : at]:
+        if tape.recorded(begun.alike) != trace.entries[begun.alike : at]:
             return None
+        begun.alike = at
         for slot in part.overwritten:
             leaf = slots[slot]
             if leaf.__class__ is not Leaf or not leaf.is_alone():  # type: ignore[attr-defined]

@@ -169,6 +169,8 @@ class Tape:
             if isinstance(slot, Leaf):
                 self.leaves.pop(id(slot.buffer), None)
         del self.entries[entries:], self.slots[slots:]
+        if self.begun is not None:
+            self.begun.alike = min(self.begun.alike, entries)
 
     def recorded(self, first: int = 0, last: int | None = None) -> list[tuple[int, tuple[int, ...], int]]:
         """Return what some entries are: kernels (by identity), operands and outputs."""

@@ -143,6 +143,18 @@ class _Trace:
         self.inner: list[Tensor] = []  # the hidden state before its projection
         self.outputs: list[Tensor] = []
 
+    @classmethod
+    def of(cls, mode: str, hidden: Tensor, cell: Maybe, length: int, made: Sequence[Tensor]) -> _Trace:
+        """Return the trace of steps that kept all rows: they made outputs, then gates, cells and inner states where there are any."""
+        trace, lists = cls(), [list(made[at : at + length]) for at in range(0, len(made), length)]
+        trace.outputs = lists.pop(0)
+        trace.gates = lists.pop(0) if mode in ("GRU", "LSTM") else []
+        trace.after = lists.pop(0) if mode == "LSTM" else trace.outputs
+        trace.inner = lists.pop(0) if lists else []
+        trace.hidden = [hidden, *trace.outputs[:-1]]
+        trace.cell = [] if cell is None else [cell, *trace.after[:-1]]
+        return trace
+
 
 def _scan(
     mode: str, steps: _Steps, reverse: bool, projected: Tensor, hidden: Tensor, cell: Maybe, weight: Tensor, bias: Maybe,
@@ -188,6 +200,16 @@ def _untracked(mode: str, count: int, length: int, reverse: bool, data: Tensor, 
     return _recorded(mode, _Steps(count, length, None, data.device), reverse, data, *rest)
 
 
+@remembered
+def _scanned(mode: str, count: int, length: int, reverse: bool, *tensors: Maybe) -> tuple[Tensor, ...]:
+    """Return the output of sequences of one length, and what :meth:`_Trace.of` takes: all steps are recorded as one call."""
+    steps = _Steps(count, length, None, tensors[0].device)  # type: ignore[union-attr]
+    *_, trace = _scan(mode, steps, reverse, *tensors)  # type: ignore[arg-type]
+    after = trace.after if mode == "LSTM" else []
+    outputs = trace.outputs[::-1] if reverse else trace.outputs
+    return (steps.joined(outputs), *trace.outputs, *trace.gates, *after, *trace.inner)
+
+
 class _Layer(torch.autograd.Function):
     """One direction of one layer, with the gradients of weights summed over all steps at once.
 
@@ -199,14 +221,19 @@ class _Layer(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, mode: str, steps: _Steps, reverse: bool, *tensors: Any) -> tuple[Tensor, ...]:
-        projected, hidden, cell, weight, bias, projection = tensors
-        last, last_cell, trace = _scan(mode, steps, reverse, projected, hidden, cell, weight, bias, projection)
+        _, hidden, cell, *_ = tensors
         ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
-        ctx.trace, ctx.mode, ctx.steps, ctx.reverse = trace, mode, steps, reverse
-        outputs = trace.outputs[::-1] if reverse else trace.outputs
+        ctx.mode, ctx.steps, ctx.reverse, ctx.made = mode, steps, reverse, None
+        if steps.sizes is None:
+            output, *ctx.made = _scanned(mode, steps.count, steps.length, reverse, *tensors)
+            ctx.trace = _Trace.of(mode, hidden, cell, steps.length, ctx.made)
+            last, last_cell = ctx.trace.outputs[-1], ctx.trace.after[-1] if mode == "LSTM" else None
+        else:
+            last, last_cell, ctx.trace = _scan(mode, steps, reverse, *tensors)
+            output = steps.joined(ctx.trace.outputs[::-1] if reverse else ctx.trace.outputs)
         # Copies: the states themselves stay as backward needs them.
-        results = (steps.joined(outputs), last.clone())
+        results = (output, last.clone())
         return results if last_cell is None else (*results, last_cell.clone())
 
     @staticmethod
@@ -214,7 +241,10 @@ class _Layer(torch.autograd.Function):
         tensors = ctx.saved_tensors
         if torch.is_grad_enabled():
             return None, None, None, *_differentiable(ctx, tensors, grads)
-        return None, None, None, *_gradients(ctx, tensors, grads)
+        if ctx.made is None:
+            return None, None, None, *_gradients(ctx.mode, ctx.steps, ctx.reverse, ctx.trace, tensors, grads)
+        found = iter(_all_gradients(ctx.mode, ctx.steps.count, ctx.steps.length, ctx.reverse, tensors, grads, ctx.made))
+        return None, None, None, *(None if each is None else next(found) for each in tensors)
 
 
 def _differentiable(ctx: Any, tensors: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -227,15 +257,27 @@ def _differentiable(ctx: Any, tensors: tuple[Any, ...], grads: tuple[Any, ...]) 
     return tuple(None if each is None or not each.requires_grad else next(found) for each in again)
 
 
-def _gradients(ctx: Any, tensors: tuple[Any, ...], grads: tuple[Any, ...]) -> tuple[Any, ...]:
+@remembered
+def _all_gradients(
+    mode: str, count: int, length: int, reverse: bool, tensors: tuple[Maybe, ...], grads: tuple[Maybe, ...], made: list[Tensor]
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Return the gradients of those tensors that there are, of sequences of one length: all steps are recorded as one call."""
+    projected, hidden, cell, *_ = tensors
+    steps = _Steps(count, length, None, projected.device)  # type: ignore[union-attr]
+    trace = _Trace.of(mode, hidden, cell, length, made)  # type: ignore[arg-type]
+    return tuple(each for each in _gradients(mode, steps, reverse, trace, tensors, grads) if each is not None)
+
+
+def _gradients(
+    mode: str, steps: _Steps, reverse: bool, trace: _Trace, tensors: tuple[Any, ...], grads: tuple[Any, ...]
+) -> tuple[Any, ...]:
     """Return the gradients of the tensors of :func:`_scan`."""
-    mode, steps, trace = ctx.mode, ctx.steps, ctx.trace
     projected, _, _, weight, bias, projection = tensors
     grad_outputs, grad_hidden, grad_cell = (*grads, None)[:3]
     of_given: list[Tensor] = []
     of_product: list[Tensor] = []
     of_hidden: list[Tensor] = []
-    for number, step in reversed(list(enumerate(steps.order(ctx.reverse)))):
+    for number, step in reversed(list(enumerate(steps.order(reverse)))):
         running = steps.running(step)
         grad = torch.zeros_like(trace.outputs[number]) if grad_hidden is None else grad_hidden
         ended = None if running is None else torch.where(running, 0, grad)
@@ -267,7 +309,7 @@ def _gradients(ctx: Any, tensors: tuple[Any, ...], grads: tuple[Any, ...]) -> tu
     of_weight = products.t() @ torch.cat(trace.hidden)
     of_projection = None if projection is None else torch.cat(of_hidden[::-1]).t() @ torch.cat(trace.inner)
     of_bias = None if bias is None else products.sum(0)
-    of_projected = steps.joined(of_given if ctx.reverse else of_given[::-1])
+    of_projected = steps.joined(of_given if reverse else of_given[::-1])
     return of_projected, grad_hidden, grad_cell if mode == "LSTM" else None, of_weight, of_bias, of_projection
 
 

@@ -210,7 +210,19 @@ def _to_device(source: Tensor, place: device) -> Tensor:
         flat = empty_tensor((source._layout.numel,), source.dtype, place)
         return Tensor._from_storage(flat._storage, dense_layout(source._layout, None), source.dtype, place)
     dense = _whole(source)
-    return _uploaded(dense._engine.read(dense._storage.value), dense, place)
+    return _uploaded(_elements_of(dense), dense, place)
+
+
+def _elements_of(source: Tensor) -> Any:
+    """Return the bytes of a tensor that fills its memory, to be copied at once: where they lie, if that is in the host's memory."""
+    engine, value = source._engine, source._storage.value
+    shared = getattr(engine.device, "as_array", None)
+    if shared is None or not value.numel:
+        return engine.read(value)
+    engine.count_read().unread = False
+    data = shared(value.realize(), uint8, value.numel * value.dtype.itemsize)
+    engine.raise_failed_checks()
+    return memoryview(data)
 
 
 def _whole(source: Tensor) -> Tensor:
@@ -220,7 +232,7 @@ def _whole(source: Tensor) -> Tensor:
     return source if fills_memory(source) else clone(source)
 
 
-def _uploaded(data: bytearray, source: Tensor, place: device) -> Tensor:
+def _uploaded(data: Any, source: Tensor, place: device) -> Tensor:
     """Return a tensor of these bytes on a device, laid out as another."""
     result = from_bytes(data, (storage_size(source),), source.dtype, place)
     return Tensor._from_storage(result._storage, source._layout, source.dtype, place)

@@ -12,7 +12,7 @@ from ...tensors.tensor import Tensor
 from ..creation.ranges import arange
 from ..host_algorithms import has_algorithm, host_call
 from ..indexing.scatter_reductions import scatter_reduce
-from ..movement.joining import cat
+from ..movement.joining import cat, stack
 from ..sorting.searching import searchsorted
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if weights is None and has_algorithm(input, "bincount"):
         return host_call("bincount", (input,), None, (int64,), minlength=minlength)[0]
     values = input.to(int64)
-    least, most = (int(each) for each in values.aminmax())
+    least, most = stack(values.aminmax()).tolist()
     if least < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     kind = int64 if weights is None else float32 if weights.dtype is float32 else float64

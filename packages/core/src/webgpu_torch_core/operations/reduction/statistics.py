@@ -32,7 +32,7 @@ from ..elementwise.choosing import where
 from ..elementwise.overloads import clamp
 from ..host_algorithms import has_algorithm, host_call
 from ..indexing.gathering import gather_known
-from ..movement.joining import cat
+from ..movement.joining import cat, stack
 from ..movement.views import narrow
 from ..outputs import computed_in, into
 from ..return_types import make
@@ -383,7 +383,7 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
     refuse_types("histogram_cpu", input, 0, 1, 3)
     low, high = float(min), float(max)
     if low == high and input.numel():
-        low, high = (each.item() for each in (input.min(), input.max()))
+        low, high = stack(input.aminmax()).tolist()
     if low == high:
         low, high = low - 1, high + 1
     if not (math.isfinite(low) and math.isfinite(high)):
