@@ -144,9 +144,7 @@ def test_loaded_state_is_recorded_anew(device: str) -> None:
     assert trainings[2].optimizer.state_dict()["state"][0]["step"].item() == 7
 
 
-@pytest.mark.parametrize(
-    "name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam"]
-)
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam"])
 def test_a_learning_rate_held_on_the_device(name: str, device: str) -> None:
     torch.manual_seed(4)
     expected = Training(torch, torch.nn, name, {"lr": 0.03}, "cpu")

@@ -35,7 +35,9 @@ def test_clip_grad_norm(norm_type: float, device: str) -> None:
 
 
 @pytest.mark.parametrize("norm_type", [2.0, 1.0, float("inf")])
-@pytest.mark.parametrize("kinds", [["float16"], ["bfloat16", "bfloat16"], ["float16", "float32"], ["float32", "float64"]])
+@pytest.mark.parametrize(
+    "kinds", [["float16"], ["bfloat16", "bfloat16"], ["float16", "float32"], ["float32", "float64"]]
+)
 def test_clipping_gradients_of_other_types(kinds: list[str], norm_type: float) -> None:
     found = []
     for library in (torch, ours):

@@ -17,7 +17,7 @@ from .context import context
 from .engine import NODE_LIMIT, Engine
 from .lone import LONE_AFTER
 from .runs import picker
-from .tape import Entry, Tape, Value, new_value
+from .tape import Entry, Tape, new_value
 
 if TYPE_CHECKING:
     from ..ir.kernels import Kernel
@@ -48,7 +48,7 @@ class _Step(NamedTuple):
     kernel: Kernel
     operands: list[int]
     pick: Callable[[Sequence[int]], Sequence[int]]
-    parameters: tuple[float | int, ...]
+    parameters: tuple[Any, ...]
     coming: tuple[int, ...]
     outputs: tuple[tuple[int, dtype, int] | None, ...]
 
@@ -81,7 +81,7 @@ class Series:
         self.used = sorted(came)
         self.total = count + sum(len(each.outputs) for each in self.steps)
 
-    def record(self, engine: Engine, values: list[Any], numbers: Sequence[float | int] | None = None) -> None:
+    def record(self, engine: Engine, values: list[Any], numbers: list[Any] | None = None) -> None:
         """Append the kernels over the arguments' values; the values that they make follow in the list, None where they are not kept.
 
         ``numbers``: those of the call, whose places the steps' parameters are then.
@@ -89,7 +89,7 @@ class Series:
         recorder = engine.recorders.own
         if recorder.lone >= LONE_AFTER or engine.eager or not self.steps:
             for kernel, operands, _, parameters, _, _ in self.steps:
-                given = parameters if numbers is None else tuple(map(numbers.__getitem__, parameters))
+                given = parameters if numbers is None else tuple([numbers[at] for at in parameters])
                 values += engine.record(kernel, list(map(values.__getitem__, operands)), given)
             return
         tape, ahead = recorder.tape, recorder.ahead
@@ -118,7 +118,7 @@ class Series:
 
     def _append(
         self, engine: Engine, tape: Tape, values: list[Any], places: list[int], buffers: dict[int, object],
-        numbers: Sequence[float | int] | None,
+        numbers: list[Any] | None,
     ) -> None:  # fmt: skip
         """Append the kernels to a tape; ``places``: the slots of arguments that it knows, ``buffers``: those of the others."""
         held, entries = tape.slots, tape.entries
@@ -136,7 +136,7 @@ class Series:
                 value = values[number] = new_value(engine, kind, numel)
                 value.place = (tape, len(held))
                 held.append(ref(value))
-            given = parameters if numbers is None else tuple(map(numbers.__getitem__, parameters))
+            given = parameters if numbers is None else tuple([numbers[at] for at in parameters])
             entries.append(_new_entry(Entry, (kernel, pick(places), first, given)))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from itertools import count
 from typing import Any, NamedTuple, TypeAlias
 
 from ..backend.collection import without_collection
@@ -25,7 +24,6 @@ from ..record.tape import Entry, Tape, Value
 from ..scheduling import described, joined
 from ..tensors.tensor import Tensor
 from .numbers import HostNumber
-
 
 #: a kernel, its operands (numbers of arguments, then of values made before) and which of the update's numbers it takes
 _Step: TypeAlias = tuple[Kernel, list[int], tuple[int, ...]]
@@ -124,8 +122,8 @@ def _observed(
     entries = tape.entries[start[0] :]
     parameters = [each for entry in entries for each in entry.parameters]
     # What is computed from numbers of arguments is a float, as they are.
-    literals = [each for each in parameters if each.__class__ is int]
-    after = count(len(amounts))
+    literals: list[Any] = [each for each in parameters if each.__class__ is int]
+    after = iter(range(len(amounts), len(amounts) + len(literals)))
     places = [next(after) if each.__class__ is int else numbers.get(id(each)) for each in parameters]
     if not tape.open or None in places or len(set(places)) != len(numbers) + len(literals):
         return None

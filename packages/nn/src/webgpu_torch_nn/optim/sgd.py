@@ -49,8 +49,9 @@ class SGD(ParameterwiseOptimizer):
     takes_sparse = True
 
     def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
-        if parameter.grad is not None and parameter.grad.is_sparse:
-            self._update_rows(parameter, parameter.grad, group)
+        grad: Given = parameter.grad
+        if grad.is_sparse:
+            self._update_rows(parameter, grad, group)
             return
         lr, momentum = rate(parameter, group), group["momentum"]
         if momentum == 0:
@@ -59,7 +60,7 @@ class SGD(ParameterwiseOptimizer):
         state, nesterov = self.state[parameter], group["nesterov"]
         average = state.get("momentum_buffer")
         if average is None:
-            average = state["momentum_buffer"] = torch.empty_like(parameter.grad)
+            average = state["momentum_buffer"] = torch.empty_like(grad)
             changed()
             _roll(parameter, group, average, lr, momentum if nesterov else None, None, nesterov)
         else:
