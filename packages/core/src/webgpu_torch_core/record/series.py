@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import ref
 
 from ..ir.dtypes import dtype
@@ -63,7 +63,7 @@ class Series:
     """
 
     def __init__(
-        self, steps: Sequence[tuple[Kernel, list[int], tuple[Any, ...]]], count: int, kept: Container[int]
+        self, steps: Sequence[tuple[Kernel, list[int], tuple[float | int, ...]]], count: int, kept: Container[int]
     ) -> None:
         self.steps: list[_Step] = []
         self.count = count
@@ -81,7 +81,7 @@ class Series:
         self.used = sorted(came)
         self.total = count + sum(len(each.outputs) for each in self.steps)
 
-    def record(self, engine: Engine, values: list[Any]) -> None:
+    def record(self, engine: Engine, values: list[Value]) -> None:
         """Append the kernels over the arguments' values; the values that they make follow in the list, None where they are not kept."""
         recorder = engine.recorders.own
         if recorder.lone >= LONE_AFTER or engine.eager or not self.steps:
@@ -91,7 +91,7 @@ class Series:
         tape, ahead = recorder.tape, recorder.ahead
         if ahead.traces and context.capture is None and ahead.reaches(self.steps[0].kernel, tape):
             run_part(engine, tape)
-        values += [None] * (self.total - self.count)
+        values += cast("list[Value]", [None] * (self.total - self.count))
         appended = False
         while not appended:
             tape = engine.tape
@@ -113,7 +113,7 @@ class Series:
             engine.flush()
 
     def _append(
-        self, engine: Engine, tape: Tape, values: list[Any], places: list[int], buffers: dict[int, object]
+        self, engine: Engine, tape: Tape, values: list[Value], places: list[int], buffers: dict[int, object]
     ) -> None:
         """Append the kernels to a tape; ``places``: the slots of arguments that it knows, ``buffers``: those of the others."""
         held, entries = tape.slots, tape.entries
@@ -134,7 +134,7 @@ class Series:
             entries.append(_new_entry(Entry, (kernel, pick(places), first, parameters)))
 
 
-def _tuple_picker(numbers: Sequence[int]) -> Callable[[Sequence[int]], Any]:
+def _tuple_picker(numbers: Sequence[int]) -> Callable[[Sequence[int]], Sequence[int]]:
     """Return what takes these numbers out of a list, as a tuple."""
     if len(numbers) > 1:
         return picker(numbers)
