@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
 from ..ir.dtypes import dtype
@@ -36,21 +36,12 @@ class _Nobody:
 NOBODY: Any = ref(_Nobody())
 
 
-class _Step(NamedTuple):
-    """A kernel, and where its operands come from and its outputs go.
-
-    Fields:
-        operands: the numbers of its operands; ``pick`` takes them out of a list.
-        coming: the arguments among them that no step before had.
-        outputs: for each output its number, type and elements where it is kept; None where nobody will reach it.
-    """
-
-    kernel: Kernel
-    operands: list[int]
-    pick: Callable[[Sequence[int]], Sequence[int]]
-    parameters: tuple[float | int, ...]
-    coming: tuple[int, ...]
-    outputs: tuple[tuple[int, dtype, int] | None, ...]
+#: a kernel, the numbers of its operands, what takes these out of a list, and its parameters; the arguments among the operands that no
+#: step before had; for each output its number, type and elements where it is kept, None where nobody will reach it
+if TYPE_CHECKING:
+    _Kept = tuple[int, dtype, int] | None
+    _Picker = Callable[[Sequence[int]], Sequence[int]]
+    _Step = tuple[Kernel, list[int], _Picker, tuple[float | int, ...], tuple[int, ...], tuple[_Kept, ...]]
 
 
 class Series:
@@ -76,10 +67,9 @@ class Series:
                 (number, each.dtype, each.numel) if number in kept else None
                 for number, each in enumerate(kernel.outputs, first)
             ])  # fmt: skip
-            step = _Step(kernel, operands, _tuple_picker(operands), tuple(parameters), coming, outputs)
-            self.steps.append(step)
+            self.steps.append((kernel, operands, _tuple_picker(operands), tuple(parameters), coming, outputs))
         self.used = sorted(came)
-        self.total = count + sum(len(each.outputs) for each in self.steps)
+        self.total = count + sum(len(kernel.outputs) for kernel, *_ in steps)
 
     def record(self, engine: Engine, values: list[Value]) -> None:
         """Append the kernels over the arguments' values; the values that they make follow in the list, None where they are not kept."""
@@ -89,7 +79,7 @@ class Series:
                 values += engine.record(kernel, list(map(values.__getitem__, operands)), parameters)
             return
         tape, ahead = recorder.tape, recorder.ahead
-        if ahead.traces and context.capture is None and ahead.reaches(self.steps[0].kernel, tape):
+        if ahead.traces and context.capture is None and ahead.reaches(self.steps[0][0], tape):
             run_part(engine, tape)
         values += cast("list[Value]", [None] * (self.total - self.count))
         appended = False
