@@ -119,7 +119,9 @@ def _along_stores(kernel: Pointwise) -> Pointwise:
     order = sorted(real, key=lambda place: -strides[0][place])
     if any(each[order[-1]] != 1 for each in strides):
         return kernel
-    return kernel.reindexed([tuple([kernel.shape[place] for place in order])], tuple([((place, 1),) for place in order]))
+    return kernel.reindexed(
+        [tuple([kernel.shape[place] for place in order])], tuple([((place, 1),) for place in order])
+    )
 
 
 def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:

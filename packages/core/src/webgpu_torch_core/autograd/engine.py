@@ -105,12 +105,12 @@ class Pass:
         else:
             inbox[number] = gradient if found is None else summed(found, gradient)
 
-    def run(self) -> dict[int, Any]:
+    def run(self) -> dict[int, Tensor]:
         """Visit every node that the roots lead to and return the wanted gradients."""
         # The graph, which is large by now, is about to be let go: to look for garbage in it is in vain.
         return without_collection(self._run)
 
-    def _run(self) -> dict[int, Any]:
+    def _run(self) -> dict[int, Tensor]:
         saved, outer = recording.enabled, running.task
         recording.enabled, running.task = self.create_graph, self
         try:

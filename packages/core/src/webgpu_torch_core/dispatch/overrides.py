@@ -256,7 +256,6 @@ def public(
     names, casts = other_names(function), follows_rule(function)
     record, operands = DIRECT.get(inner, (None, 0))
 
-    @wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if _active:
             return dispatch(call, function, args, kwargs, whole)
@@ -285,6 +284,11 @@ def public(
                 return _otherwise(function, path, args, kwargs, error)
         return dispatch(call, function, args, kwargs, whole)
 
+    # What functools.wraps does in a dozen calls, for a thousand functions whenever core is imported.
+    call.__module__, call.__name__, call.__qualname__ = function.__module__, function.__name__, function.__qualname__
+    call.__doc__, call.__annotations__ = function.__doc__, function.__annotations__
+    call.__dict__.update(function.__dict__)
+    call.__wrapped__ = function  # type: ignore[attr-defined]
     PATHS[call] = path
     return call
 

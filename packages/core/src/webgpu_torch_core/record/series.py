@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
 from ..ir.dtypes import dtype
@@ -17,7 +17,7 @@ from .context import context
 from .engine import NODE_LIMIT, Engine
 from .lone import LONE_AFTER
 from .runs import picker
-from .tape import Entry, Tape, new_value
+from .tape import Entry, Tape, Value, new_value
 
 if TYPE_CHECKING:
     from ..ir.kernels import Kernel
@@ -36,21 +36,12 @@ class _Nobody:
 NOBODY: Any = ref(_Nobody())
 
 
-class _Step(NamedTuple):
-    """A kernel, and where its operands come from and its outputs go.
-
-    Fields:
-        operands: the numbers of its operands; ``pick`` takes them out of a list.
-        coming: the arguments among them that no step before had.
-        outputs: for each output its number, type and elements where it is kept; None where nobody will reach it.
-    """
-
-    kernel: Kernel
-    operands: list[int]
-    pick: Callable[[Sequence[int]], Sequence[int]]
-    parameters: tuple[Any, ...]
-    coming: tuple[int, ...]
-    outputs: tuple[tuple[int, dtype, int] | None, ...]
+#: a kernel, the numbers of its operands, what takes these out of a list, and its parameters; the arguments among the operands that no
+#: step before had; for each output its number, type and elements where it is kept, None where nobody will reach it
+if TYPE_CHECKING:
+    _Kept = tuple[int, dtype, int] | None
+    _Picker = Callable[[Sequence[int]], Sequence[int]]
+    _Step = tuple[Kernel, list[int], _Picker, tuple[Any, ...], tuple[int, ...], tuple[_Kept, ...]]
 
 
 class Series:
@@ -63,7 +54,7 @@ class Series:
     """
 
     def __init__(
-        self, steps: Sequence[tuple[Kernel, list[int], tuple[Any, ...]]], count: int, kept: Container[int]
+        self, steps: Sequence[tuple[Kernel, list[int], tuple[float | int, ...]]], count: int, kept: Container[int]
     ) -> None:
         self.steps: list[_Step] = []
         self.count = count
@@ -76,12 +67,11 @@ class Series:
                 (number, each.dtype, each.numel) if number in kept else None
                 for number, each in enumerate(kernel.outputs, first)
             ])  # fmt: skip
-            step = _Step(kernel, operands, _tuple_picker(operands), tuple(parameters), coming, outputs)
-            self.steps.append(step)
+            self.steps.append((kernel, operands, _tuple_picker(operands), tuple(parameters), coming, outputs))
         self.used = sorted(came)
-        self.total = count + sum(len(each.outputs) for each in self.steps)
+        self.total = count + sum(len(kernel.outputs) for kernel, *_ in steps)
 
-    def record(self, engine: Engine, values: list[Any], numbers: list[Any] | None = None) -> None:
+    def record(self, engine: Engine, values: list[Value], numbers: list[float] | None = None) -> None:
         """Append the kernels over the arguments' values; the values that they make follow in the list, None where they are not kept.
 
         ``numbers``: those of the call, whose places the steps' parameters are then.
@@ -93,9 +83,9 @@ class Series:
                 values += engine.record(kernel, list(map(values.__getitem__, operands)), given)
             return
         tape, ahead = recorder.tape, recorder.ahead
-        if ahead.traces and context.capture is None and ahead.reaches(self.steps[0].kernel, tape):
+        if ahead.traces and context.capture is None and ahead.reaches(self.steps[0][0], tape):
             run_part(engine, tape)
-        values += [None] * (self.total - self.count)
+        values += cast("list[Value]", [None] * (self.total - self.count))
         appended = False
         while not appended:
             tape = engine.tape
@@ -117,8 +107,8 @@ class Series:
             engine.flush()
 
     def _append(
-        self, engine: Engine, tape: Tape, values: list[Any], places: list[int], buffers: dict[int, object],
-        numbers: list[Any] | None,
+        self, engine: Engine, tape: Tape, values: list[Value], places: list[int], buffers: dict[int, object],
+        numbers: list[float] | None,
     ) -> None:  # fmt: skip
         """Append the kernels to a tape; ``places``: the slots of arguments that it knows, ``buffers``: those of the others."""
         held, entries = tape.slots, tape.entries
@@ -140,7 +130,7 @@ class Series:
             entries.append(_new_entry(Entry, (kernel, pick(places), first, given)))
 
 
-def _tuple_picker(numbers: Sequence[int]) -> Callable[[Sequence[int]], Any]:
+def _tuple_picker(numbers: Sequence[int]) -> Callable[[Sequence[int]], Sequence[int]]:
     """Return what takes these numbers out of a list, as a tuple."""
     if len(numbers) > 1:
         return picker(numbers)

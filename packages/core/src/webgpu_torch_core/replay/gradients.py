@@ -107,6 +107,7 @@ class Backward(NamedTuple):
     results: list[Made | None]
     read: frozenset[int]
 
+
 class Recipe:
     """What calls of one kind record, forward and backward.
 

@@ -213,7 +213,7 @@ def _to_device(source: Tensor, place: device) -> Tensor:
     return _uploaded(_elements_of(dense), dense, place)
 
 
-def _elements_of(source: Tensor) -> Any:
+def _elements_of(source: Tensor) -> bytearray | memoryview:
     """Return the bytes of a tensor that fills its memory, to be copied at once: where they lie, if that is in the host's memory."""
     engine, value = source._engine, source._storage.value
     shared = getattr(engine.device, "as_array", None)
@@ -232,7 +232,7 @@ def _whole(source: Tensor) -> Tensor:
     return source if fills_memory(source) else clone(source)
 
 
-def _uploaded(data: Any, source: Tensor, place: device) -> Tensor:
+def _uploaded(data: bytearray | memoryview, source: Tensor, place: device) -> Tensor:
     """Return a tensor of these bytes on a device, laid out as another."""
     result = from_bytes(data, (storage_size(source),), source.dtype, place)
     return Tensor._from_storage(result._storage, source._layout, source.dtype, place)
