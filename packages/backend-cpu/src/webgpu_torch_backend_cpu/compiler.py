@@ -17,6 +17,7 @@ from . import boxes, contracting, gathers, pool, reductions, runtime, scattering
 from .ordered_writers import ScanWriter, ScatterWriter, SortWriter
 from .printed import Printed, digest, keep, known
 from .printer import TYPES
+from .tables import Tabulated, tabulated
 from .writer import BLOCK_ELEMENTS, Writer, subscript
 
 #: elements of a row from which on it is reduced in pieces, so that no copy of all of it is made
@@ -42,6 +43,12 @@ _FILE = "<cpu kernel"
 
 def compile_kernel(kernel: Any) -> Callable[..., None]:
     """Return ``function(operands, outputs, parameters)`` over lists of byte arrays and numbers."""
+    parts = tabulated(kernel)
+    return Tabulated(*map(_compile, parts), kernel.outputs[0].dtype) if parts else _compile(kernel)
+
+
+def _compile(kernel: Any) -> Callable[..., None]:
+    """Return the same by printing the kernel itself."""
     name = digest(kernel)
     file = f"{_FILE} {name} {kernel.name}>"
     found = known(name)

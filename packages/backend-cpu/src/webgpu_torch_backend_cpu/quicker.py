@@ -14,6 +14,10 @@ NUMBERS = ("constant", "parameter")
 #: what may be another test, or another choice
 _REWRITTEN = ("cast", "minimum", "not_equal", "select")
 
+_PACKED = (float16, bfloat16)
+#: steps that change a number's sign alone, and the same over the bits of one
+_SIGNS = {"negate": "negated_bits", "absolute": "absolute_bits"}
+
 #: log2((1 - p) / p) / x of the share p of normal numbers below x, as A + B s + C / (s + D + E / (s + F)) of s = x x; D + E / (s + F)
 #: is given by its value less s + F. Fitted to the least greatest error of x p, 1.2e-7, by iterated reweighting (C. Lawson, 1961).
 _NORMAL = {
@@ -45,6 +49,13 @@ def _tests_and_bounds(node: Expression, arguments: tuple[Expression, ...]) -> Ex
         return _converted_test(node, arguments) if greater is None else greater
     if node.step == "cast":
         (inner,) = arguments
+        if node.dtype in _PACKED and inner.dtype in _PACKED and node.dtype is not inner.dtype:
+            return make("cast", (make("cast", (inner,), None, float32),), None, node.dtype)
+        if inner.step in _SIGNS and node.dtype in _PACKED:
+            # Of numbers of 16 bits only the sign changes.
+            (wide,) = inner.arguments
+            narrow = wide.arguments[0] if wide.step == "cast" else wide
+            return make(_SIGNS[inner.step], (narrow,), None, node.dtype) if narrow.dtype is node.dtype else None
         if inner.step != "cast" or inner.arguments[0].dtype is not bool_:
             return None
         return inner.arguments[0] if node.dtype is bool_ else make("cast", inner.arguments, None, node.dtype)
