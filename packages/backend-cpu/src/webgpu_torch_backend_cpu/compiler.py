@@ -13,7 +13,7 @@ from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Sca
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import standard_name
 
-from . import boxes, contracting, gathers, pool, reductions, runtime, scattering, windows
+from . import boxes, contracting, gathers, joining, pool, reductions, runtime, scattering, windows
 from .ordered_writers import ScanWriter, ScatterWriter, SortWriter
 from .printed import Printed, digest, keep, known
 from .printer import TYPES
@@ -34,7 +34,8 @@ _IN_DOUBLES = frozenset(("floor_divide", "remainder", "fmod", "erfc"))
 
 #: what the source of kernels names: ``array`` makes a view, of a type that has its name with a line behind it
 SCOPE = {
-    "n": np, "r": runtime, "contracting": contracting, "reductions": reductions, "scattering": scattering, "gathers": gathers, "pool": pool, "array": np.ndarray,
+    "n": np, "r": runtime, "contracting": contracting, "reductions": reductions, "scattering": scattering, "gathers": gathers, "joining": joining, "pool": pool,
+    "array": np.ndarray,
     **{f"{name}_": np.dtype(name) for name in set(TYPES.values())},
 }  # fmt: skip
 #: what the names of files that tracebacks show begin with
@@ -94,7 +95,13 @@ class PointwiseWriter(Writer):
     """Boxes, in blocks of the dimension whose elements lie farthest apart; values, then stores."""
 
     def write(self) -> None:
-        for shape, stores in boxes.pieces(self.kernel.shape, self.kernel.stores):
+        pieces = boxes.pieces(self.kernel.shape, self.kernel.stores)
+        parts = joining.operands_joined(self.kernel, pieces)
+        if parts:
+            order, sizes = zip(*parts, strict=True)
+            self.store(f"joining.join(({''.join(f'operands[{each}], ' for each in order)}), {sizes}, outputs[0])")
+            return
+        for shape, stores in pieces:
             # The dimension along which the next element lies farthest away comes first.
             strides = stores[0].strides
             order = sorted(range(len(shape)), key=lambda axis: -abs(strides[axis]))
