@@ -8,7 +8,7 @@ from functools import lru_cache
 from webgpu_torch_core.ir.dtypes import bfloat16, bool_, float16, float32, float64
 from webgpu_torch_core.ir.expression import Expression, constant, make, rewrite, topological
 
-from .special import ERF_ANGLE
+from .special import ERF_ANGLE, ERFC_END, ERFC_EXPONENT, ERFC_MIDDLE, SPLIT
 
 NUMBERS = ("constant", "parameter")
 #: what may be another test, or another choice
@@ -34,6 +34,8 @@ def quicker(root: Expression, many: bool) -> Expression:
         root = rewrite(root, _tests_and_bounds, _REWRITTEN)
     if many and "erf" in steps:
         root = rewrite(rewrite(root, _normal_share, ("multiply",)), _error_function, ("erf",))
+    if many and "erfc" in steps:
+        root = rewrite(root, _complement, ("erfc",))
     return root
 
 
@@ -137,3 +139,25 @@ def _error_function(node: Expression, arguments: tuple[Expression, ...]) -> Expr
     for each in inner:
         angle = _two("multiply", _two("add", angle, each), square)
     return make("tanh", (_two("multiply", _two("add", angle, last), x),), None, float32)
+
+
+def _complement(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+    """Return 1 less the error function of float32 numbers in the steps of :func:`special.erfc`."""
+    if node.dtype is not float32:
+        return None
+    (x,) = arguments
+    size = _two("minimum", make("absolute", (x,), None, float32), float(ERFC_END))
+    turn = _two("divide", 3.0, _two("add", size, 3.0))
+    shifted = _two("subtract", turn, float(ERFC_MIDDLE))
+    first, *inner, last = map(float, ERFC_EXPONENT)
+    exponent = _two("multiply", shifted, first)
+    for each in inner:
+        exponent = _two("multiply", _two("add", exponent, each), shifted)
+    scaled = _two("multiply", size, float(SPLIT))
+    high = _two("subtract", scaled, _two("subtract", scaled, size))
+    low = _two("multiply", _two("subtract", size, high), _two("add", size, high))
+    power = make("exp", (_two("subtract", _two("add", exponent, last), low),), None, float32)
+    square = make("exp", (make("negate", (_two("multiply", high, high),), None, float32),), None, float32)
+    found = _two("multiply", _two("multiply", power, turn), square)
+    negative = make("less", (x, constant(0.0, float32)), None, bool_)
+    return make("select", (negative, _two("subtract", 2.0, found), found), None, float32)
