@@ -215,10 +215,12 @@ class RowWriter(Writer):
         (reduction,) = kernel.reductions
         size, others = domain[depth], number_of_elements(domain) // domain[depth]
         step = max(2 * BLOCK_ELEMENTS // max(others, 1), 1)
+        first, self.lengths = len(self.body), {depth: step}
         kind, name = TYPES[reduction.dtype.name], standard_name(reduction.monoid)
         self.body += ["r0 = None", f"for start in range(0, {size}, {step}):"]
         self.body.append(f"    block = slice(start, min(start + {step}, {size}))")
         printer = self.printer(domain, {depth: "block"})
+        printer.order = self._order(domain)
         value = printer.value(reduction.value)
         self.flush(printer, "    ")
         lead = "".join(f"{each}, " for each in domain[:depth])
@@ -226,6 +228,7 @@ class RowWriter(Writer):
         inner = number_of_elements(domain[depth + 1 :])
         self.body.append(f"    w0 = r.spread({value}, ({lead}block.stop - start, {rest}))")
         self.body.append(f"    r0 = reductions.further(r0, '{name}', w0, {axes}, n.{kind}, start * {inner})")
+        self.use_registers(first, domain, {depth: "block"}, printer.order)
         self.body.append(f"r0 = reductions.finished(r0, '{name}', n.{kind})")
 
     def _reduce(self, reduction: Any, value: str, axes: Shape) -> str:
