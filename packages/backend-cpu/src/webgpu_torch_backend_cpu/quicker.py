@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from webgpu_torch_core.ir.dtypes import bfloat16, bool_, float16, float32, float64
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float16, float32, float64
 from webgpu_torch_core.ir.expression import Expression, constant, make, rewrite, topological
 
 from .special import ERF_ANGLE, ERFC_END, ERFC_EXPONENT, ERFC_MIDDLE, SPLIT
@@ -15,6 +15,10 @@ NUMBERS = ("constant", "parameter")
 _REWRITTEN = ("cast", "minimum", "not_equal", "select")
 
 _PACKED = (float16, bfloat16)
+#: steps over integers whose last bits the operands' last bits decide
+_WRAPPING = frozenset(("add", "subtract", "multiply", "negate", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
+#: steps that the operands themselves decide
+_CHOOSING = frozenset(("absolute", "minimum", "maximum"))
 #: steps that change a number's sign alone, and the same over the bits of one
 _SIGNS = {"negate": "negated_bits", "absolute": "absolute_bits"}
 
@@ -53,6 +57,8 @@ def _tests_and_bounds(node: Expression, arguments: tuple[Expression, ...]) -> Ex
         (inner,) = arguments
         if node.dtype in _PACKED and inner.dtype in _PACKED and node.dtype is not inner.dtype:
             return make("cast", (make("cast", (inner,), None, float32),), None, node.dtype)
+        if inner.step in _WRAPPING or inner.step in _CHOOSING:
+            return _narrowed(inner, node.dtype)
         if inner.step in _SIGNS and node.dtype in _PACKED:
             # Of numbers of 16 bits only the sign changes.
             (wide,) = inner.arguments
@@ -65,6 +71,30 @@ def _tests_and_bounds(node: Expression, arguments: tuple[Expression, ...]) -> Ex
         return None
     (test,) = arguments[0].arguments
     return test if test.dtype is bool_ and not arguments[1].payload else None
+
+
+def _narrowed(node: Expression, kind: dtype) -> Expression | None:
+    """Return the last bits of a step over integers as a step over last bits, None where they are not at hand."""
+    if node.dtype.category != 1 or kind.category != 1 or kind.bits >= node.dtype.bits:
+        return None
+    arguments = [_last_bits(each, kind, node.step in _CHOOSING) for each in node.arguments]
+    found = [each for each in arguments if each is not None]
+    return make(node.step, tuple(found), None, kind) if len(found) == len(arguments) else None
+
+
+def _last_bits(node: Expression, kind: dtype, whole: bool) -> Expression | None:
+    """Return an integer's last bits, None where they are not at hand or, of what has to be ``whole``, not all of it."""
+    if node.step == "cast" and node.arguments[0].dtype is kind:
+        return node.arguments[0]
+    if node.step == "constant":
+        bits = int(node.payload) & ((1 << kind.bits) - 1)
+        value = bits - (1 << kind.bits) if kind.is_signed and bits >> kind.bits - 1 else bits
+        return None if whole and value != node.payload else constant(value, kind)
+    if whole:
+        return None
+    if node.step == "parameter":
+        return make("cast", (node,), None, kind)
+    return _narrowed(node, kind) if node.step in _WRAPPING else None
 
 
 def _greater_part(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
