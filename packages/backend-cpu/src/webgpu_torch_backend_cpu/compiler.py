@@ -179,7 +179,7 @@ class RowWriter(Writer):
             shape = (
                 f"(len(range(start, min(start + block.stop - start, {domain[0]}))), {sizes})" if block else f"({sizes})"
             )
-            self.body.append(f"{indent}w{number} = r.spread({value}, {shape})")
+            self.body.append(f"{indent}w{number} = {printer.spread(value, shape)}")
             self.body.append(f"{indent}r{number} = {self._reduce(reduction, f'w{number}', axes)}")
             reduced.append(f"r{number}")
         squeezed = [f"{name}.reshape({name}.shape[:{len(kernel.outer)}])" for name in reduced]
@@ -226,7 +226,7 @@ class RowWriter(Writer):
         lead = "".join(f"{each}, " for each in domain[:depth])
         rest = "".join(f"{each}, " for each in domain[depth + 1 :])
         inner = number_of_elements(domain[depth + 1 :])
-        self.body.append(f"    w0 = r.spread({value}, ({lead}block.stop - start, {rest}))")
+        self.body.append(f"    w0 = {printer.spread(value, f'({lead}block.stop - start, {rest})')}")
         self.body.append(f"    r0 = reductions.further(r0, '{name}', w0, {axes}, n.{kind}, start * {inner})")
         self.use_registers(first, domain, {depth: "block"}, printer.order)
         self.body.append(f"r0 = reductions.finished(r0, '{name}', n.{kind})")
@@ -270,11 +270,11 @@ class ContractionWriter(Writer):
                 sides[1] += ".copy()"
             rows, work = number_of_elements(kernel.m), number_of_elements(kernel.m + kernel.n + kernel.k)
             function = "r.product" if 1 < rows <= MOST_ROWS and work >= LEAST_WORK else "n.matmul"
-            product = f"{function}({sides[0]}, n.swapaxes({sides[1]}, -1, -2)"
+            product = f"{function}({sides[0]}, {sides[1]}.swapaxes(-1, -2)"
             if windows.stored_whole(kernel, shape):
                 whole = self.view("outputs", 0, kernel.dtype, 0, kernel.stores[0].strides, shape)
                 matrices = (*kernel.batch, *map(number_of_elements, (kernel.m, kernel.n)))
-                self.store(f"{product}, out={whole}.reshape({matrices}))")
+                self.store(f"{product}, out={whole if shape == matrices else f'{whole}.reshape({matrices})'})")
                 return
             self.body.append(f"total = {product}).astype(n.{kind}, copy=False).reshape({shape})")
         block, indent = self.loop(shape, range(len(shape)))
@@ -296,7 +296,7 @@ class ContractionWriter(Writer):
         printer.order = range(len(shape))
         name = printer.value(boxes.simplify(value, shape))
         self.flush(printer, "")
-        self.body.append(f"s{group} = r.spread({name}, {shape})")
+        self.body.append(f"s{group} = {printer.spread(name, str(shape))}")
         self.use_registers(first, shape, {}, printer.order, beside=True)
         return f"s{group}"
 

@@ -131,6 +131,8 @@ class Printer:
             return f"p{node.payload}"
         if step == "cast":
             source = convert(arguments[0], node.arguments[0].dtype, kind)
+        elif step == "select" and self.domain and number_of_elements(self.domain) < MANY:
+            source = f"n.where({', '.join(arguments)})"
         elif step == "select" and not whole and not any(each.step == "load" for each in node.arguments):
             source = f"r.select({', '.join(arguments)}, False)"
         elif step in STEPS:
@@ -212,6 +214,12 @@ class Printer:
         return node.step == "load" and any(
             stride < 0 and size > 1 for stride, size in zip(node.payload[-1], self.domain)
         )
+
+    def spread(self, name: str, shape: str) -> str:
+        """Return the source of a value as an array of a shape, which is the domain's or a block's of it."""
+        axes = self.axes.get(name, frozenset())
+        fills = axes and all(axis in axes for axis, size in enumerate(self.domain) if size != 1)
+        return name if fills else f"r.spread({name}, {shape})"
 
     def is_whole(self, name: str) -> bool:
         """Return whether what has a name are as many elements as the domain has, and many."""
