@@ -43,7 +43,9 @@ def test_drawn_tensors(kind: str, shape: list[int], count: int, turned: bool, da
     assert torch.equal(torch.tensor(found.tolist(), dtype=expected.dtype).reshape(expected.shape), expected)
 
 
-@pytest.mark.parametrize(("count", "size", "joined"), [(3, 10, True), (2, 10, False), (31, 10, True), (3, 10_000, False)])
+@pytest.mark.parametrize(
+    ("count", "size", "joined"), [(3, 10, True), (2, 10, False), (31, 10, True), (3, 10_000, False)]
+)
 def test_what_is_small_is_joined(count: int, size: int, joined: bool) -> None:
     with ours.device("cpu"):
         parts = [ours.arange(size) for _ in range(count)]

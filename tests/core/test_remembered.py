@@ -87,7 +87,9 @@ def test_calls_of_one_kind_record_the_same_kernels(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_kinds_first_called_where_each_result_is_read_are_remembered(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kinds_first_called_where_each_result_is_read_are_remembered(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     function, arguments = CALLS[name]
     # A kind of its own, whatever ran before.
     given = tuple(each.double() for each in arguments())

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from webgpu_torch_core.ir.expression import Expression, topological
-from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
+from webgpu_torch_core.ir.kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort, Store
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import standard_name
 
@@ -45,10 +45,13 @@ _FILE = "<cpu kernel"
 def compile_kernel(kernel: Any) -> Callable[..., None]:
     """Return ``function(operands, outputs, parameters)`` over lists of byte arrays and numbers."""
     parts = tabulated(kernel)
-    return Tabulated(*map(_compile, parts), kernel.outputs[0].dtype) if parts else _compile(kernel)
+    if parts is None:
+        return _compile(kernel)
+    table, looked_up = parts
+    return Tabulated(_compile(table), _compile(looked_up), kernel.outputs[0].dtype)
 
 
-def _compile(kernel: Any) -> Callable[..., None]:
+def _compile(kernel: Kernel) -> Callable[..., None]:
     """Return the same by printing the kernel itself."""
     name = digest(kernel)
     file = f"{_FILE} {name} {kernel.name}>"

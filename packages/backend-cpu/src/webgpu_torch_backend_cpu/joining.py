@@ -47,10 +47,13 @@ def _is_in_order(shape: Shape, strides: Shape) -> bool:
     return all(size == 1 or stride == other for size, stride, other in together)
 
 
-def join(parts: Sequence[Any], sizes: Sequence[int], out: Any) -> None:
+def join(parts: Sequence[np.ndarray], sizes: Sequence[int], out: np.ndarray) -> None:
     """Write so many bytes of each array one after another."""
-    data, nbytes = b"".join(parts), sum(sizes)
+    # Arrays are buffers, which NumPy tells type checkers of later versions of Python only.
+    buffers: list[Any] = list(parts)
+    data, nbytes = b"".join(buffers), sum(sizes)
     if len(data) != nbytes:
         # A buffer may be longer than what is recorded of it.
-        data = b"".join([each.view(np.uint8)[:size] for each, size in zip(parts, sizes, strict=True)])
+        buffers = [each.view(np.uint8)[:size] for each, size in zip(parts, sizes, strict=True)]
+        data = b"".join(buffers)
     out.view(np.uint8)[:nbytes] = np.frombuffer(data, np.uint8)

@@ -16,7 +16,9 @@ _REWRITTEN = ("cast", "minimum", "not_equal", "select")
 
 _PACKED = (float16, bfloat16)
 #: steps over integers whose last bits the operands' last bits decide
-_WRAPPING = frozenset(("add", "subtract", "multiply", "negate", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"))
+_WRAPPING = frozenset(
+    ("add", "subtract", "multiply", "negate", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")
+)
 #: steps that the operands themselves decide
 _CHOOSING = frozenset(("absolute", "minimum", "maximum"))
 #: steps that change a number's sign alone, and the same over the bits of one

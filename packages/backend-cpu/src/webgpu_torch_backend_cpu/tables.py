@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from webgpu_torch_core.ir import expression as ir
-from webgpu_torch_core.ir.dtypes import bfloat16, float16, int64, uint16
+from webgpu_torch_core.ir.dtypes import bfloat16, dtype, float16, int64, uint16
 from webgpu_torch_core.ir.expression import Expression, rewrite, topological
-from webgpu_torch_core.ir.kernels import Operand, Output, Pointwise, Store
+from webgpu_torch_core.ir.kernels import Kernel, Operand, Output, Pointwise, Store
 
 from .printer import CHOICES, STEPS
 from .quicker import NUMBERS, quicker
 
-Runs = Callable[..., None]
+Arrays = Sequence[np.ndarray]
+Runs = Callable[[Arrays, Arrays, Sequence[float | int]], None]
 
 #: how many numbers there are, and all of them
 _COUNT = 1 << 16
@@ -27,7 +27,7 @@ _PLAIN = frozenset((
 ))  # fmt: skip
 
 
-def tabulated(kernel: Any) -> tuple[Pointwise, Pointwise] | None:
+def tabulated(kernel: Kernel) -> tuple[Pointwise, Pointwise] | None:
     """Return the kernel that computes a table and the one that looks numbers up, None where they would take longer than a kernel does.
 
     The second one's operands are the kernel's, as words, and the table.
@@ -75,10 +75,10 @@ def _steps(node: Expression) -> int:
 class Tabulated:
     """A kernel by its table."""
 
-    def __init__(self, table: Runs, looked_up: Runs, kind: Any) -> None:
+    def __init__(self, table: Runs, looked_up: Runs, kind: dtype) -> None:
         self.table, self.looked_up, self.nbytes = table, looked_up, _COUNT * kind.itemsize
 
-    def __call__(self, operands: Sequence[Any], outputs: Sequence[Any], parameters: Sequence[float | int]) -> None:
+    def __call__(self, operands: Arrays, outputs: Arrays, parameters: Sequence[float | int]) -> None:
         made = np.empty(self.nbytes, np.uint8)
         self.table([_ALL], [made], parameters)
         self.looked_up([*operands, made], outputs, ())

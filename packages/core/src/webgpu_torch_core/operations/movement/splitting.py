@@ -8,6 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import Named, Positional
 from ...ir.layouts import Layout, channels_last_strides, contiguous_strides, existing_dimension, layout, wrap_dimension
 from ...record.changes import changed_tensor
 from ...record.grad_mode import recording
@@ -24,7 +25,7 @@ from .views import slice_view, squeeze, t, transpose, unsqueeze
 # Splitting
 
 
-def _title_of_split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+def _title_of_split(args: Positional, kwargs: Named) -> str:
     sizes = args[1] if len(args) > 1 else kwargs["split_size_or_sections"]
     return "SplitWithSizesBackward0" if isinstance(sizes, Sequence) else "SplitBackward0"
 
@@ -116,9 +117,9 @@ def _several(
         if len(known) == 1:
             return embedded(known[0][1], known[0][0])
         like = known[0][1]
-        return joined([
-            like.new_zeros(each.shape) if grad is None else grad for grad, each in zip(grads, layouts, strict=True)
-        ])
+        return joined(
+            [like.new_zeros(each.shape) if grad is None else grad for grad, each in zip(grads, layouts, strict=True)]
+        )
 
     attach(made, "SplitBackward0", (input,), run_backward)
     base = input if input._base is None else input._base
