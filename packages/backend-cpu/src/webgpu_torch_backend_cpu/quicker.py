@@ -77,7 +77,8 @@ def _tests_and_bounds(node: Expression, arguments: tuple[Expression, ...]) -> Ex
 
 def _narrowed(node: Expression, kind: dtype) -> Expression | None:
     """Return the last bits of a step over integers as a step over last bits, None where they are not at hand."""
-    if node.dtype.category != 1 or kind.category != 1 or kind.bits >= node.dtype.bits:
+    # Integers of 32 bits may be positions, which have more where there are very many elements.
+    if node.dtype.category != 1 or kind.category != 1 or kind.bits >= min(node.dtype.bits, 32):
         return None
     arguments = [_last_bits(each, kind, node.step in _CHOOSING) for each in node.arguments]
     found = [each for each in arguments if each is not None]
