@@ -59,13 +59,13 @@ def _tests_and_bounds(node: Expression, arguments: tuple[Expression, ...]) -> Ex
         (inner,) = arguments
         if node.dtype in _PACKED and inner.dtype in _PACKED and node.dtype is not inner.dtype:
             return make("cast", (make("cast", (inner,), None, float32),), None, node.dtype)
-        if inner.step in _WRAPPING or inner.step in _CHOOSING:
-            return _narrowed(inner, node.dtype)
         if inner.step in _SIGNS and node.dtype in _PACKED:
             # Of numbers of 16 bits only the sign changes.
             (wide,) = inner.arguments
             narrow = wide.arguments[0] if wide.step == "cast" else wide
             return make(_SIGNS[inner.step], (narrow,), None, node.dtype) if narrow.dtype is node.dtype else None
+        if inner.step in _WRAPPING or inner.step in _CHOOSING:
+            return _narrowed(inner, node.dtype)
         if inner.step != "cast" or inner.arguments[0].dtype is not bool_:
             return None
         return inner.arguments[0] if node.dtype is bool_ else make("cast", inner.arguments, None, node.dtype)
