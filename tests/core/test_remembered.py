@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from webgpu_torch_core.dispatch import overrides
 from webgpu_torch_core.record.devices import canonical_device, engine_for
 from webgpu_torch_core.record.engine import Engine
+from webgpu_torch_core.record.lone import LONE_AFTER
 from webgpu_torch_core.record.series import Series
 from webgpu_torch_core.replay import recipes
 
@@ -84,6 +85,23 @@ def test_calls_of_one_kind_record_the_same_kernels(name: str) -> None:
     assert torch.allclose(found, expected.detach(), rtol=1e-6, atol=1e-6)
     expected.sum().backward()
     assert all(each.grad is not None for each in tracked)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_kinds_first_called_where_each_result_is_read_are_remembered(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    function, arguments = CALLS[name]
+    # A kind of its own, whatever ran before.
+    given = tuple(each.double() for each in arguments())
+    with torch.no_grad():
+        for _ in range(LONE_AFTER + 2):
+            (given[0] + 1).tolist()
+        assert ENGINE.recorder.lone >= LONE_AFTER
+        expected = function(*given).tolist()
+        monkeypatch.setattr(recipes, "_watched", None)
+        for _ in range(3):
+            assert function(*given).tolist() == expected
 
 
 @pytest.mark.parametrize("name", ["addmm", "std", "layer_norm", "rms_norm", "logsumexp", "batch_norm"])

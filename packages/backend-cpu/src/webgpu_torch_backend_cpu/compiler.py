@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 from webgpu_torch_core.ir.expression import Expression, topological
-from webgpu_torch_core.ir.kernels import Contraction, Pointwise, RowProgram, Scan, Scatter, Sort, Store
+from webgpu_torch_core.ir.kernels import Contraction, Kernel, Pointwise, RowProgram, Scan, Scatter, Sort, Store
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import standard_name
 
-from . import boxes, contracting, gathers, pool, reductions, runtime, scattering, windows
+from . import boxes, contracting, gathers, joining, pool, reductions, runtime, scattering, windows
 from .ordered_writers import ScanWriter, ScatterWriter, SortWriter
 from .printed import Printed, digest, keep, known
 from .printer import TYPES
+from .tables import Tabulated, tabulated
 from .writer import BLOCK_ELEMENTS, Writer, subscript
 
 #: elements of a row from which on it is reduced in pieces, so that no copy of all of it is made
@@ -33,7 +34,8 @@ _IN_DOUBLES = frozenset(("floor_divide", "remainder", "fmod", "erfc"))
 
 #: what the source of kernels names: ``array`` makes a view, of a type that has its name with a line behind it
 SCOPE = {
-    "n": np, "r": runtime, "contracting": contracting, "reductions": reductions, "scattering": scattering, "gathers": gathers, "pool": pool, "array": np.ndarray,
+    "n": np, "r": runtime, "contracting": contracting, "reductions": reductions, "scattering": scattering, "gathers": gathers, "joining": joining, "pool": pool,
+    "array": np.ndarray,
     **{f"{name}_": np.dtype(name) for name in set(TYPES.values())},
 }  # fmt: skip
 #: what the names of files that tracebacks show begin with
@@ -42,6 +44,15 @@ _FILE = "<cpu kernel"
 
 def compile_kernel(kernel: Any) -> Callable[..., None]:
     """Return ``function(operands, outputs, parameters)`` over lists of byte arrays and numbers."""
+    parts = tabulated(kernel)
+    if parts is None:
+        return _compile(kernel)
+    table, looked_up = parts
+    return Tabulated(_compile(table), _compile(looked_up), kernel.outputs[0].dtype)
+
+
+def _compile(kernel: Kernel) -> Callable[..., None]:
+    """Return the same by printing the kernel itself."""
     name = digest(kernel)
     file = f"{_FILE} {name} {kernel.name}>"
     found = known(name)
@@ -87,7 +98,13 @@ class PointwiseWriter(Writer):
     """Boxes, in blocks of the dimension whose elements lie farthest apart; values, then stores."""
 
     def write(self) -> None:
-        for shape, stores in boxes.pieces(self.kernel.shape, self.kernel.stores):
+        pieces = boxes.pieces(self.kernel.shape, self.kernel.stores)
+        parts = joining.operands_joined(self.kernel, pieces)
+        if parts:
+            order, sizes = zip(*parts, strict=True)
+            self.store(f"joining.join(({''.join(f'operands[{each}], ' for each in order)}), {sizes}, outputs[0])")
+            return
+        for shape, stores in pieces:
             # The dimension along which the next element lies farthest away comes first.
             strides = stores[0].strides
             order = sorted(range(len(shape)), key=lambda axis: -abs(strides[axis]))
@@ -165,7 +182,7 @@ class RowWriter(Writer):
             shape = (
                 f"(len(range(start, min(start + block.stop - start, {domain[0]}))), {sizes})" if block else f"({sizes})"
             )
-            self.body.append(f"{indent}w{number} = r.spread({value}, {shape})")
+            self.body.append(f"{indent}w{number} = {printer.spread(value, shape)}")
             self.body.append(f"{indent}r{number} = {self._reduce(reduction, f'w{number}', axes)}")
             reduced.append(f"r{number}")
         squeezed = [f"{name}.reshape({name}.shape[:{len(kernel.outer)}])" for name in reduced]
@@ -201,17 +218,20 @@ class RowWriter(Writer):
         (reduction,) = kernel.reductions
         size, others = domain[depth], number_of_elements(domain) // domain[depth]
         step = max(2 * BLOCK_ELEMENTS // max(others, 1), 1)
+        first, self.lengths = len(self.body), {depth: step}
         kind, name = TYPES[reduction.dtype.name], standard_name(reduction.monoid)
         self.body += ["r0 = None", f"for start in range(0, {size}, {step}):"]
         self.body.append(f"    block = slice(start, min(start + {step}, {size}))")
         printer = self.printer(domain, {depth: "block"})
+        printer.order = self._order(domain)
         value = printer.value(reduction.value)
         self.flush(printer, "    ")
         lead = "".join(f"{each}, " for each in domain[:depth])
         rest = "".join(f"{each}, " for each in domain[depth + 1 :])
         inner = number_of_elements(domain[depth + 1 :])
-        self.body.append(f"    w0 = r.spread({value}, ({lead}block.stop - start, {rest}))")
+        self.body.append(f"    w0 = {printer.spread(value, f'({lead}block.stop - start, {rest})')}")
         self.body.append(f"    r0 = reductions.further(r0, '{name}', w0, {axes}, n.{kind}, start * {inner})")
+        self.use_registers(first, domain, {depth: "block"}, printer.order)
         self.body.append(f"r0 = reductions.finished(r0, '{name}', n.{kind})")
 
     def _reduce(self, reduction: Any, value: str, axes: Shape) -> str:
@@ -253,11 +273,11 @@ class ContractionWriter(Writer):
                 sides[1] += ".copy()"
             rows, work = number_of_elements(kernel.m), number_of_elements(kernel.m + kernel.n + kernel.k)
             function = "r.product" if 1 < rows <= MOST_ROWS and work >= LEAST_WORK else "n.matmul"
-            product = f"{function}({sides[0]}, n.swapaxes({sides[1]}, -1, -2)"
+            product = f"{function}({sides[0]}, {sides[1]}.swapaxes(-1, -2)"
             if windows.stored_whole(kernel, shape):
                 whole = self.view("outputs", 0, kernel.dtype, 0, kernel.stores[0].strides, shape)
                 matrices = (*kernel.batch, *map(number_of_elements, (kernel.m, kernel.n)))
-                self.store(f"{product}, out={whole}.reshape({matrices}))")
+                self.store(f"{product}, out={whole if shape == matrices else f'{whole}.reshape({matrices})'})")
                 return
             self.body.append(f"total = {product}).astype(n.{kind}, copy=False).reshape({shape})")
         block, indent = self.loop(shape, range(len(shape)))
@@ -279,7 +299,7 @@ class ContractionWriter(Writer):
         printer.order = range(len(shape))
         name = printer.value(boxes.simplify(value, shape))
         self.flush(printer, "")
-        self.body.append(f"s{group} = r.spread({name}, {shape})")
+        self.body.append(f"s{group} = {printer.spread(name, str(shape))}")
         self.use_registers(first, shape, {}, printer.order, beside=True)
         return f"s{group}"
 

@@ -1,4 +1,4 @@
-"""Conversions between float16 and float32 in steps over integers, which NumPy makes of one number after another."""
+"""Conversions between float32 and the types of 16 bits in steps over integers: NumPy makes halves of one number after another."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ _BEYOND = np.float32(65536.0)
 _EXPONENT, _SIGN = np.uint32(0x7F800000), np.uint16(0x8000)
 #: from powers of two on the least of halves with all places, and what one times this lets, added and subtracted again, round to a half's
 _NORMAL, _PLACES = np.float32(2.0**-14), np.float32(1.5 * 2.0**13)
+_HALF, _LAST, _BELOW_HALF = np.uint32(16), np.uint32(1), np.uint32(0x7FFF)
+_greatest = np.maximum.reduce
 #: numbers converted at a time: what they are on their way stays in the second-level cache
 BLOCK = 1 << 15
 
@@ -48,7 +50,7 @@ def _widen(values: Array, found: Array) -> None:
     bits &= _KEPT
     found *= _SCALE
     # Those of the greatest exponent, infinities and what is no number.
-    if values.view(np.int16).max() >= 0x7C00 or values.view(np.uint16).max() >= 0xFC00:
+    if _greatest(values.view(np.int16), axis=None) >= 0x7C00 or _greatest(values.view(np.uint16), axis=None) >= 0xFC00:
         beyond = np.abs(found) >= _BEYOND
         found[beyond] = values[beyond]
 
@@ -84,7 +86,7 @@ def _narrow(values: Array, found: Array, memory: Array) -> None:
     rounded = np.ndarray(values.shape, np.float32, memory, power.nbytes)
     np.bitwise_and(values.view(np.uint32), _EXPONENT, out=power.view(np.uint32))
     others = None
-    if not power.max() < _BEYOND:
+    if not _greatest(power) < _BEYOND:
         # Infinities, what becomes one, and what is no number.
         others = (power >= _BEYOND).nonzero()
         if len(others[0]) > len(values) // 16:
@@ -99,10 +101,66 @@ def _narrow(values: Array, found: Array, memory: Array) -> None:
     bits >>= np.uint32(13)
     np.copyto(words, bits, casting="unsafe")
     signs = power.view(np.uint32)
-    np.right_shift(values.view(np.uint32), np.uint32(16), out=signs)
+    np.right_shift(values.view(np.uint32), _HALF, out=signs)
     sign = np.ndarray(values.shape, np.uint16, memory, power.nbytes)
     np.copyto(sign, signs, casting="unsafe")
     sign &= _SIGN
     words |= sign
     if others is not None:
         found[others] = values[others]
+
+
+def from_bfloat16(bits: Array, out: Array | None = None) -> Array:
+    """Return bfloat16 bits as float32, written into ``out``."""
+    if out is None:
+        return np.left_shift(np.asarray(bits, np.uint32), 16).view(np.float32)
+    wide = out.view(np.uint32)
+    np.copyto(wide, bits)
+    wide <<= _HALF
+    return out
+
+
+def to_bfloat16(values: Array, out: Array | None = None) -> Array:
+    """Return float32 values as bfloat16 bits, written into ``out``: nearest, ties to even, NaN kept."""
+    values = np.asarray(values, np.float32)
+    found = np.empty(values.shape, np.uint16) if out is None else out
+    if values.size < MANY or not (values.flags.c_contiguous and found.flags.c_contiguous):
+        _round(values, found, np.empty(values.shape, np.uint32))
+        return found
+    flat, target = values.reshape(-1), found.reshape(-1)
+    memory = take_registers(4 * min(flat.size, BLOCK))
+    for start in range(0, flat.size, BLOCK):
+        part = flat[start : start + BLOCK]
+        _round(part, target[start : start + BLOCK], np.ndarray(part.shape, np.uint32, memory))
+    give_registers(memory)
+    return found
+
+
+def _round(values: Array, found: Array, rounded: Array) -> None:
+    """Write float32 numbers as bfloat16 bits, on the way in an array of words."""
+    bits = values.view(np.uint32)
+    np.right_shift(bits, _HALF, out=rounded)
+    rounded &= _LAST
+    rounded += _BELOW_HALF
+    rounded += bits
+    rounded >>= _HALF
+    np.copyto(found, rounded, casting="unsafe")
+    # What is no number is the greatest, too.
+    if values.size and np.isnan(_greatest(values, axis=None)):
+        np.copyto(found, np.uint16(0x7FC0), where=np.isnan(values))
+
+
+def negated_bits(values: Array, out: Array | None = None) -> Array:
+    """Return numbers of 16 bits with the other sign, written into ``out``."""
+    return _by_bits(np.bitwise_xor, 0x8000, values, out)
+
+
+def absolute_bits(values: Array, out: Array | None = None) -> Array:
+    """Return the magnitudes of numbers of 16 bits, written into ``out``."""
+    return _by_bits(np.bitwise_and, 0x7FFF, values, out)
+
+
+def _by_bits(function: np.ufunc, mask: int, values: Array, out: Array | None) -> Array:
+    values = np.asarray(values)
+    found = function(values.view(np.uint16), np.uint16(mask), out=None if out is None else out.view(np.uint16))
+    return found.view(values.dtype) if out is None else out

@@ -40,6 +40,7 @@ STEPS = {
     "bitwise_and": "n.bitwise_and({0}, {1})", "bitwise_or": "n.bitwise_or({0}, {1})", "bitwise_xor": "n.bitwise_xor({0}, {1})",
     "bitwise_not": "n.invert({0})", "greatest_common_divisor": "n.gcd({0}, {1})", "shift_left": "r.shift_left({0}, {1})", "shift_right": "r.shift_right({0}, {1})",
     "select": "r.select({0}, {1}, {2})", "clip": "r.clip({0}, {1}, {2})", "threefry": "r.threefry({8}, {0}, {1}, {2}, {3}, {4}, {5}, {6}, {7})",
+    "negated_bits": "r.negated_bits({0})", "absolute_bits": "r.absolute_bits({0})",
 }  # fmt: skip
 
 
@@ -66,7 +67,7 @@ _LINED = ("float32", "float64", "int32", "int64")
 _CONVERSIONS = ("r.cast(", "r.from_half(", "r.from_bfloat16(")
 
 #: the same of this package, and further arguments
-CHOICES = {"select": ", False", "clip": ""}
+CHOICES = {"select": ", False", "clip": "", "negated_bits": "", "absolute_bits": ""}
 
 
 class Printer:
@@ -130,6 +131,8 @@ class Printer:
             return f"p{node.payload}"
         if step == "cast":
             source = convert(arguments[0], node.arguments[0].dtype, kind)
+        elif step == "select" and self.domain and number_of_elements(self.domain) < MANY:
+            source = f"n.where({', '.join(arguments)})"
         elif step == "select" and not whole and not any(each.step == "load" for each in node.arguments):
             source = f"r.select({', '.join(arguments)}, False)"
         elif step in STEPS:
@@ -201,7 +204,7 @@ class Printer:
             return [f"{name}.copy()" if self._is_backwards(each) else name for each, name in pairs]
         if node.step in ("maximum", "minimum") and node.dtype.name in _LINED:
             for place, other in ((0, 1), (1, 0)):
-                if node.arguments[place].step in NUMBERS and self._is_whole(self.axes.get(names[other], frozenset())):
+                if node.arguments[place].step in NUMBERS and self.is_whole(names[other]):
                     names = list(names)
                     names[place] = f"r.repeated({names[place]}, {names[other]})"
         return names
@@ -211,6 +214,16 @@ class Printer:
         return node.step == "load" and any(
             stride < 0 and size > 1 for stride, size in zip(node.payload[-1], self.domain)
         )
+
+    def spread(self, name: str, shape: str) -> str:
+        """Return the source of a value as an array of a shape, which is the domain's or a block's of it."""
+        axes = self.axes.get(name, frozenset())
+        fills = axes and all(axis in axes for axis, size in enumerate(self.domain) if size != 1)
+        return name if fills else f"r.spread({name}, {shape})"
+
+    def is_whole(self, name: str) -> bool:
+        """Return whether what has a name are as many elements as the domain has, and many."""
+        return self._is_whole(self.axes.get(name, frozenset()))
 
     def _is_whole(self, axes: frozenset[int]) -> bool:
         """Return whether values that vary along some dimensions are as many as the domain's elements, and many."""

@@ -5,14 +5,24 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 
-from webgpu_torch_core.ir.dtypes import bfloat16, bool_, float16, float32, float64
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float16, float32, float64
 from webgpu_torch_core.ir.expression import Expression, constant, make, rewrite, topological
 
-from .special import ERF_ANGLE
+from .special import ERF_ANGLE, ERFC_END, ERFC_EXPONENT, ERFC_MIDDLE, SPLIT
 
 NUMBERS = ("constant", "parameter")
 #: what may be another test, or another choice
 _REWRITTEN = ("cast", "minimum", "not_equal", "select")
+
+_PACKED = (float16, bfloat16)
+#: steps over integers whose last bits the operands' last bits decide
+_WRAPPING = frozenset(
+    ("add", "subtract", "multiply", "negate", "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not")
+)
+#: steps that the operands themselves decide
+_CHOOSING = frozenset(("absolute", "minimum", "maximum"))
+#: steps that change a number's sign alone, and the same over the bits of one
+_SIGNS = {"negate": "negated_bits", "absolute": "absolute_bits"}
 
 #: log2((1 - p) / p) / x of the share p of normal numbers below x, as A + B s + C / (s + D + E / (s + F)) of s = x x; D + E / (s + F)
 #: is given by its value less s + F. Fitted to the least greatest error of x p, 1.2e-7, by iterated reweighting (C. Lawson, 1961).
@@ -30,6 +40,8 @@ def quicker(root: Expression, many: bool) -> Expression:
         root = rewrite(root, _tests_and_bounds, _REWRITTEN)
     if many and "erf" in steps:
         root = rewrite(rewrite(root, _normal_share, ("multiply",)), _error_function, ("erf",))
+    if many and "erfc" in steps:
+        root = rewrite(root, _complement, ("erfc",))
     return root
 
 
@@ -45,6 +57,15 @@ def _tests_and_bounds(node: Expression, arguments: tuple[Expression, ...]) -> Ex
         return _converted_test(node, arguments) if greater is None else greater
     if node.step == "cast":
         (inner,) = arguments
+        if node.dtype in _PACKED and inner.dtype in _PACKED and node.dtype is not inner.dtype:
+            return make("cast", (make("cast", (inner,), None, float32),), None, node.dtype)
+        if inner.step in _SIGNS and node.dtype in _PACKED:
+            # Of numbers of 16 bits only the sign changes.
+            (wide,) = inner.arguments
+            narrow = wide.arguments[0] if wide.step == "cast" else wide
+            return make(_SIGNS[inner.step], (narrow,), None, node.dtype) if narrow.dtype is node.dtype else None
+        if inner.step in _WRAPPING or inner.step in _CHOOSING:
+            return _narrowed(inner, node.dtype)
         if inner.step != "cast" or inner.arguments[0].dtype is not bool_:
             return None
         return inner.arguments[0] if node.dtype is bool_ else make("cast", inner.arguments, None, node.dtype)
@@ -52,6 +73,31 @@ def _tests_and_bounds(node: Expression, arguments: tuple[Expression, ...]) -> Ex
         return None
     (test,) = arguments[0].arguments
     return test if test.dtype is bool_ and not arguments[1].payload else None
+
+
+def _narrowed(node: Expression, kind: dtype) -> Expression | None:
+    """Return the last bits of a step over integers as a step over last bits, None where they are not at hand."""
+    # Integers of 32 bits may be positions, which have more where there are very many elements.
+    if node.dtype.category != 1 or kind.category != 1 or kind.bits >= min(node.dtype.bits, 32):
+        return None
+    arguments = [_last_bits(each, kind, node.step in _CHOOSING) for each in node.arguments]
+    found = [each for each in arguments if each is not None]
+    return make(node.step, tuple(found), None, kind) if len(found) == len(arguments) else None
+
+
+def _last_bits(node: Expression, kind: dtype, whole: bool) -> Expression | None:
+    """Return an integer's last bits, None where they are not at hand or, of what has to be ``whole``, not all of it."""
+    if node.step == "cast" and node.arguments[0].dtype is kind:
+        return node.arguments[0]
+    if node.step == "constant":
+        bits = int(node.payload) & ((1 << kind.bits) - 1)
+        value = bits - (1 << kind.bits) if kind.is_signed and bits >> kind.bits - 1 else bits
+        return None if whole and value != node.payload else constant(value, kind)
+    if whole:
+        return None
+    if node.step == "parameter":
+        return make("cast", (node,), None, kind)
+    return _narrowed(node, kind) if node.step in _WRAPPING else None
 
 
 def _greater_part(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
@@ -126,3 +172,25 @@ def _error_function(node: Expression, arguments: tuple[Expression, ...]) -> Expr
     for each in inner:
         angle = _two("multiply", _two("add", angle, each), square)
     return make("tanh", (_two("multiply", _two("add", angle, last), x),), None, float32)
+
+
+def _complement(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+    """Return 1 less the error function of float32 numbers in the steps of :func:`special.erfc`."""
+    if node.dtype is not float32:
+        return None
+    (x,) = arguments
+    size = _two("minimum", make("absolute", (x,), None, float32), float(ERFC_END))
+    turn = _two("divide", 3.0, _two("add", size, 3.0))
+    shifted = _two("subtract", turn, float(ERFC_MIDDLE))
+    first, *inner, last = map(float, ERFC_EXPONENT)
+    exponent = _two("multiply", shifted, first)
+    for each in inner:
+        exponent = _two("multiply", _two("add", exponent, each), shifted)
+    scaled = _two("multiply", size, float(SPLIT))
+    high = _two("subtract", scaled, _two("subtract", scaled, size))
+    low = _two("multiply", _two("subtract", size, high), _two("add", size, high))
+    power = make("exp", (_two("subtract", _two("add", exponent, last), low),), None, float32)
+    square = make("exp", (make("negate", (_two("multiply", high, high),), None, float32),), None, float32)
+    found = _two("multiply", _two("multiply", power, turn), square)
+    negative = make("less", (x, constant(0.0, float32)), None, bool_)
+    return make("select", (negative, _two("subtract", 2.0, found), found), None, float32)

@@ -16,7 +16,11 @@ from .choices import MANY
 from .choices import clip as clip
 from .choices import repeated as repeated
 from .choices import select as select
+from .halves import absolute_bits as absolute_bits
+from .halves import from_bfloat16 as from_bfloat16
 from .halves import from_half as from_half
+from .halves import negated_bits as negated_bits
+from .halves import to_bfloat16 as to_bfloat16
 from .halves import to_half as to_half
 from .pool import give_registers, take_registers
 from .sorting import first_sorted as first_sorted
@@ -100,28 +104,6 @@ def cast(values: Array, kind: type[np.generic], out: Array | None = None) -> Arr
         return np.asarray(values).astype(kind)
     np.copyto(out, values, casting="unsafe")
     return out
-
-
-def from_bfloat16(bits: Array, out: Array | None = None) -> Array:
-    """Return bfloat16 bits as float32, written into ``out``."""
-    if out is None:
-        return np.left_shift(np.asarray(bits, np.uint32), 16).view(np.float32)
-    wide = out.view(np.uint32)
-    np.copyto(wide, bits)
-    wide <<= np.uint32(16)
-    return out
-
-
-def to_bfloat16(values: Array) -> Array:
-    """Return float32 values as bfloat16 bits: nearest, ties to even, NaN kept."""
-    bits = np.asarray(values, np.float32).view(np.uint32)
-    rounded = bits >> np.uint32(16)
-    rounded &= np.uint32(1)
-    rounded += np.uint32(0x7FFF)
-    rounded += bits
-    rounded >>= np.uint32(16)
-    found, missing = rounded.astype(np.uint16), np.isnan(values)
-    return np.where(missing, np.uint16(0x7FC0), found) if missing.any() else found
 
 
 def to_integer(values: Array, kind: Any) -> Array:

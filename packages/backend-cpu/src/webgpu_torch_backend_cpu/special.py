@@ -71,25 +71,34 @@ def _in_pieces(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 
 def _polynomial(x: Array, coefficients: tuple[np.floating | float, ...]) -> Array:
-    result = np.full_like(x, coefficients[0])
-    for each in coefficients[1:]:
-        result *= x
+    first, *inner, last = coefficients
+    result = x * first if first != 1.0 else x.copy()
+    for each in inner:
         result += each
+        result *= x
+    result += last
     return result
 
 
 def _erfc_positive(x: Array) -> Array:
+    """Return ``1 - erf(x)`` of numbers from 1 on."""
     near = np.minimum(x, 8.0)
-    middle = _polynomial(near, _ERFC_P) / _polynomial(near, _ERFC_Q)
-    far = np.maximum(x, 8.0)
-    far = np.minimum(far, 1e8)
-    outer = _polynomial(far, _ERFC_R) / _polynomial(far, _ERFC_S)
-    return np.exp(-x * x) * np.where(x < 8.0, middle, outer)
+    result = _polynomial(near, _ERFC_P)
+    result /= _polynomial(near, _ERFC_Q)
+    beyond = (x > 8.0).nonzero()
+    if len(beyond[0]):
+        far = np.minimum(x[beyond], 1e8)
+        result[beyond] = _polynomial(far, _ERFC_R) / _polynomial(far, _ERFC_S)
+    result *= np.exp(-x * x)
+    return result
 
 
 def _erf_small(x: Array) -> Array:
     square = x * x
-    return x * _polynomial(square, _ERF_T) / _polynomial(square, _ERF_U)
+    result = _polynomial(square, _ERF_T)
+    result *= x
+    result /= _polynomial(square, _ERF_U)
+    return result
 
 
 def _erf_single(x: Array) -> Array:
@@ -188,40 +197,42 @@ def erf(x: Array) -> Array:
 
 @_in_pieces
 def _erf_double(wide: Array) -> Array:
-    magnitude = np.abs(wide)
-    small = _erf_small(np.clip(wide, -1.0, 1.0))
-    if np.all(magnitude <= 1.0):
-        return small
-    large = np.copysign(1.0 - _erfc_positive(np.maximum(magnitude, 1.0)), wide)
-    return np.where(np.isnan(wide), wide, np.where(magnitude <= 1.0, small, large))
+    result = _erf_small(np.clip(wide, -1.0, 1.0))
+    large = (np.abs(wide) > 1.0).nonzero()
+    if len(large[0]):
+        chosen = wide[large]
+        # Beyond 8 it rounds to 1.
+        result[large] = np.copysign(1.0 - _erfc_positive(np.minimum(np.abs(chosen), 8.0)), chosen)
+    return result
 
 
 # log(erfc(z) exp(z^2) / t) of float32 numbers z in [0, 10.2], below which is all that is not 0, as a polynomial of t - 5 / 8 with
 # t = 3 / (3 + z): fitted to the least greatest error, 1.5e-8, as above.
-_ERFC_EXPONENT = tuple(map(np.float32, (
+ERFC_EXPONENT = tuple(map(np.float32, (
     -0.311949611, -0.188317478, 0.366868556, 0.35243389, -0.251418859, -0.534632981, -0.037242718,
     0.875350714, 1.86181164, -0.808117807,
 )))  # fmt: skip
 
 
+#: where what it is computed by ends, the middle of what its polynomial takes, and what times a number has the upper half of its digits
+ERFC_END, ERFC_MIDDLE, SPLIT = np.float32(10.5), np.float32(0.625), np.float32(2.0**12 + 1)
+
+
 def _erfc_single(x: Array) -> Array:
     """Return ``1 - erf(x)`` of float32 numbers, within 6 units in the last place; the square in the exponent is a sum of two numbers."""
-    size = np.minimum(np.abs(x), np.float32(10.5))
+    size = np.minimum(np.abs(x), ERFC_END)
     turn = _THREE / (size + _THREE)
-    exponent = _polynomial(turn - np.float32(0.625), _ERFC_EXPONENT)
-    # Half of the digits have an exact square.
-    high = (size.view(np.int32) & np.int32(-1 << 12)).view(np.float32)
+    exponent = _polynomial(turn - ERFC_MIDDLE, ERFC_EXPONENT)
+    # Half of the digits (T. Dekker, 1971) have an exact square.
+    high = size * SPLIT
+    high -= high - size
     exponent -= (size - high) * (size + high)
     np.exp(exponent, out=exponent)
     exponent *= turn
     high *= high
     np.negative(high, out=high)
     exponent *= np.exp(high, out=high)
-    # Of negative numbers it is 2 less that.
-    sign = np.copysign(_ONE, x)
-    exponent *= sign
-    exponent += _ONE - sign
-    return exponent
+    return np.where(x < 0, np.float32(2.0) - exponent, exponent)
 
 
 def erfc(x: Array) -> Array:
@@ -231,11 +242,13 @@ def erfc(x: Array) -> Array:
 
 @_in_pieces
 def _erfc_double(wide: Array) -> Array:
-    magnitude = np.abs(wide)
-    large = _erfc_positive(np.maximum(magnitude, 1.0))
-    large = np.where(wide < 0, 2.0 - large, large)
-    small = 1.0 - _erf_small(np.clip(wide, -1.0, 1.0))
-    return np.where(np.isnan(wide), wide, np.where(magnitude <= 1.0, small, large))
+    result = 1.0 - _erf_small(np.clip(wide, -1.0, 1.0))
+    large = (np.abs(wide) > 1.0).nonzero()
+    if len(large[0]):
+        chosen = wide[large]
+        tail = _erfc_positive(np.abs(chosen))
+        result[large] = np.where(chosen < 0, 2.0 - tail, tail)
+    return result
 
 
 # erfinv(x) / x of float32 numbers as polynomials of w = -log((1 - x)(1 + x)): of w - 2.5 up to w = 5, then of sqrt(w) - 3

@@ -33,6 +33,9 @@ WIDE_ELEMENTS = 1 << 31
 
 #: types that no conversion by NumPy alone makes truth values into
 _APART = (bool_, bfloat16)
+#: the functions that make numbers of 16 bits of float32 numbers, and these of them
+_PACKED = {float16: "r.to_half", bfloat16: "r.to_bfloat16"}
+_UNPACKED = {float16: "r.from_half", bfloat16: "r.from_bfloat16"}
 
 
 class Writer:
@@ -185,13 +188,17 @@ class Writer:
             call = self._rows(value, first, domain, block).removesuffix(")")
             self.store(f"{indent}{call}, out={self._target(store, domain, block)})")
             return True
+        if value.step == "load_at" and value.dtype is kind and not self.wide:
+            return self._taken(value, store, printer, domain, block, indent)
         function = FUNCTIONS.get(value.step)
         if value.step in CHOICES and value.dtype is kind and kind is not bool_:
             function, more = f"r.{value.step}", CHOICES[value.step]
         elif value.step == "cast" and value.dtype is kind and value.arguments[0].dtype is bool_ and kind not in _APART:
             function, more = "r.cast", f", n.{TYPES[kind.name]}"
-        elif value.step == "cast" and kind is float16 and value.arguments[0].dtype is float32:
-            function, more = "r.to_half", ""
+        elif value.step == "cast" and kind in _PACKED and value.arguments[0].dtype is float32 and value.dtype is kind:
+            function, more = _PACKED[kind], ""
+        elif value.step == "cast" and kind is float32 and value.arguments[0].dtype in _UNPACKED:
+            function, more = _UNPACKED[value.arguments[0].dtype], ""
         elif function is None or value.dtype is not kind or kind.name in ("bfloat16", "float16"):
             return False
         else:
@@ -203,6 +210,19 @@ class Writer:
         arguments = printer.arguments(value, names)
         self.flush(printer, indent)
         self.store(f"{indent}{function}({', '.join(arguments)}{more}, out={self._target(store, domain, block)})")
+        return True
+
+    def _taken(
+        self, value: Expression, store: Store, printer: Printer, domain: Shape, block: Block, indent: str
+    ) -> bool:
+        """Write a store of elements at computed positions, of which there are as many."""
+        index = printer.value(value.arguments[0])
+        if not printer.is_whole(index):
+            return False
+        self.flush(printer, indent)
+        self.store(
+            f"{indent}{self.flat(value.payload)}.take({index}, mode='wrap', out={self._target(store, domain, block)})"
+        )
         return True
 
     def _target(self, store: Store, domain: Shape, block: Block) -> str:

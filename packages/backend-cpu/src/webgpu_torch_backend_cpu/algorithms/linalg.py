@@ -11,6 +11,8 @@ Array = Any
 
 #: columns eliminated one by one before a matrix product updates the rest
 BLOCK = 32
+#: matrices up to which each is eliminated by itself
+FEW = 8
 
 
 def magnitude(a: Array) -> Array:
@@ -59,8 +61,13 @@ def lu(a: Array) -> tuple[Array, Array, Array]:
     info = np.zeros(len(factors), np.int32)
     for start in range(0, steps if len(factors) else 0, BLOCK):
         stop = min(start + BLOCK, steps)
-        for step in range(start, stop):
-            _eliminate(factors, pivots, info, step, stop)
+        if len(factors) > FEW:
+            for step in range(start, stop):
+                _eliminate(factors, pivots, info, step, stop)
+        else:
+            for number, matrix in enumerate(factors):
+                bad = _eliminate_one(matrix, pivots[number], start, stop)
+                info[number] = info[number] or bad
         if stop < n:
             right = factors[:, start:stop, stop:]
             _substitute(factors[:, start:stop, start:stop], right, False, True)
@@ -84,14 +91,38 @@ def _eliminate(factors: Array, pivots: Array, info: Array, step: int, stop: int)
     )
 
 
+def _eliminate_one(matrix: Array, pivots: Array, start: int, stop: int) -> int:
+    """Clear a block of columns of one matrix; return the first zero pivot's number from 1, or 0."""
+    bad = 0
+    for step in range(start, stop):
+        chosen = step + int(magnitude(matrix[step:, step]).argmax())
+        pivots[step] = chosen + 1
+        row = matrix[step]
+        if chosen != step:
+            swapped = row.copy()
+            row[...] = matrix[chosen]
+            matrix[chosen] = swapped
+        pivot = row[step]
+        if pivot == 0:
+            bad = bad or step + 1
+            pivot = 1
+        below = matrix[step + 1 :, step]
+        below /= pivot
+        if step + 1 < stop:
+            matrix[step + 1 :, step + 1 : stop] -= below[:, None] * row[step + 1 : stop]
+    return bad
+
+
 def permutation(pivots: Array, rows: int) -> tuple[Array]:
     """Return which row each row comes from after LAPACK's exchanges."""
     flat = pivots.reshape((int(np.prod(pivots.shape[:-1])), pivots.shape[-1]))
-    order = np.tile(np.arange(rows, dtype=np.int64), (len(flat), 1))
-    for number, exchanges in enumerate(flat):
+    found = np.empty((len(flat), rows), np.int64)
+    for number, exchanges in enumerate(flat.tolist()):
+        order = list(range(rows))
         for step, other in enumerate(exchanges):
-            order[number, [step, other - 1]] = order[number, [other - 1, step]]
-    return (order.reshape((*pivots.shape[:-1], rows)),)
+            order[step], order[other - 1] = order[other - 1], order[step]
+        found[number] = order
+    return (found.reshape((*pivots.shape[:-1], rows)),)
 
 
 def solve(a: Array, b: Array) -> tuple[Array, Array]:

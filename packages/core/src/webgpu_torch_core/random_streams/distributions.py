@@ -227,13 +227,16 @@ def normal_doubles(generator: MersenneTwister, count: int, mean: float, std: flo
     if count > 0 and generator.next_double_normal_sample is not None:
         samples.append(generator.next_double_normal_sample)
         generator.next_double_normal_sample = None
-    while len(samples) < count:
-        turn, depth = uniform_doubles(generator, 2)
+    drawn = uniform_doubles(generator, (count - len(samples) + 1) // 2 * 2)
+    for turn, depth in zip(drawn[0::2], drawn[1::2], strict=True):
         radius = math.sqrt(-2.0 * math.log1p(-depth))
         angle = 2.0 * math.pi * turn
         samples += (radius * math.cos(angle), radius * math.sin(angle))
     if len(samples) > count:
         generator.next_double_normal_sample = samples.pop()
+    if mean == 0.0 and std == 1.0:
+        # As the rounded product and sum, which makes -0 to 0.
+        return [sample + 0.0 for sample in samples]
     return [fused_multiply_add(sample, std, mean) for sample in samples]
 
 

@@ -175,24 +175,32 @@ def _watched(
         values[number].realize()
     tape, recorder = engine.tape, engine.recorder
     before, reporting, start, slots = _state(recorder), recorder.reporting, len(tape.entries), len(tape.slots)
-    with looks.listen() as made:
-        result = function(*args, **kwargs)
+    alone = recorder.lone
+    if known is None:
+        # What runs at once leaves nothing on the tape to remember.
+        recorder.lone = 0
+    try:
+        with looks.listen() as found:
+            result = function(*args, **kwargs)
+    finally:
+        recorder.lone = alone
     results: tuple[Any, ...] = result if isinstance(result, tuple) else (result,)
     after: list[Any] = []
     describe((*args, *kwargs.values()), [], after, None)
     kept = list(map(id, after)) == list(map(id, values))
-    looked = [(values.index(value) if value in values else -1, again) for value, again in made]
+    looked = [(values.index(value) if value in values else -1, again) for value, again in found]
     # What looked at numbers that are no argument's depends on more than its arguments.
     plain = kept and _state(recorder) == before and all(number >= 0 for number, _ in looked)
+    recipe = None
     if plain and tape.open and all(_is_new(each, args, kwargs) for each in results):
         kind = result.__class__ if isinstance(result, tuple) else None
         recipe = _recipe(tape, values, start, results, kind, recorder.reporting - reporting, recorder.slot)
-        if recipe is not None:
-            recipe = recipe._replace(looks=looked)
-            recipe = _merged(recipe, engine, tape, values, (start, slots), [each._storage.value for each in results])
-            recipes[identity] = recipe
-    elif plain and looked and known is None:
-        recipes[identity] = _Recipe(Series((), 0, ()), [], None, 0, 0, looked)
+    if recipe is not None:
+        recipe = recipe._replace(looks=looked)
+        made = [each._storage.value for each in results]
+        recipes[identity] = _merged(recipe, engine, tape, values, (start, slots), made)
+    elif known is None:
+        recipes[identity] = _Recipe(Series((), 0, ()), [], None, 0, 0, looked if plain else [])
     return result
 
 

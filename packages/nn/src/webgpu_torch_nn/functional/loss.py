@@ -53,6 +53,7 @@ def _weighted(loss: Tensor, weight: Tensor | None, input: Tensor, reduction: str
 
 
 @titled("MseLossBackward0")
+@remembered
 def mse_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     weight: Tensor | None = None,
@@ -72,6 +73,7 @@ def mse_loss(
     return _weighted(difference * difference, weight, input, reduction, True)
 
 
+@remembered
 def l1_loss(
     input: Tensor, target: Tensor, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean",
     weight: Tensor | None = None,
@@ -204,6 +206,7 @@ def kl_div(
     return narrowed(reduced(loss, reduction), kind)
 
 
+@remembered
 def poisson_nll_loss(
     input: Tensor, target: Tensor, log_input: bool = True, full: bool = False, size_average: bool | None = None,
     eps: float = 1e-8, reduce: bool | None = None, reduction: str = "mean",

@@ -21,6 +21,7 @@ def _check_reduction(reduction: str) -> None:
         raise ValueError(f"{reduction} is not a valid value for reduction")
 
 
+@remembered
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0, size_average: bool | None = None,
     reduce: bool | None = None, reduction: str = "mean",
@@ -35,6 +36,7 @@ def margin_ranking_loss(
     return reduced((-target * (input1 - input2) + margin).clamp(min=0), reduction)
 
 
+@remembered
 def hinge_embedding_loss(
     input: Tensor, target: Tensor, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None,
     reduction: str = "mean",

@@ -3,25 +3,34 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...ir.layouts import channels_last_strides, contiguous_strides, existing_dimension, layout, wrap_dimension
+from ...dispatch.titles import Named, Positional
+from ...ir.layouts import Layout, channels_last_strides, contiguous_strides, existing_dimension, layout, wrap_dimension
 from ...record.changes import changed_tensor
 from ...record.grad_mode import recording
 from ...tensors.memory_formats import contiguous_format, has_memory_format, memory_format
 from ...tensors.storage import check_countable, overflows
 from ...tensors.tensor import Size, Tensor, storage_size
-from ..common import sizes_from
+from ..common import attach, sizes_from
 from ..creation.factories import empty
 from ..in_place.writing import check_inference, check_leaf, write
-from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueeze
+from ..indexing.parts import embed
+from .joining import cat, stack
+from .views import slice_view, squeeze, t, transpose, unsqueeze
 
 # Splitting
 
 
-@operation("view", title="SplitBackward0")
+def _title_of_split(args: Positional, kwargs: Named) -> str:
+    sizes = args[1] if len(args) > 1 else kwargs["split_size_or_sections"]
+    return "SplitWithSizesBackward0" if isinstance(sizes, Sequence) else "SplitBackward0"
+
+
+@operation("view", title=_title_of_split)
 def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
     """Pieces of a dimension: of one size, or of the given sizes."""
     if not tensor.ndim:
@@ -44,11 +53,18 @@ def split(tensor: Tensor, split_size_or_sections: int | Sequence[int], dim: int 
                 f"split_with_sizes expects split_sizes to sum exactly to {size} (input tensor's size at dimension {index}), "
                 f"but got split_sizes={sizes}"
             )
-    pieces, start = [], 0
-    for each in sizes:
-        pieces.append(slice_view(tensor, index, start, each, 1))
-        start += each
-    return _several(pieces)
+    source = tensor._layout
+    before, after, strides = source.shape[:index], source.shape[index + 1 :], source.strides
+    starts = [0, *accumulate(sizes)]
+    layouts = [
+        layout((*before, each, *after), strides, source.offset + start * strides[index])
+        for each, start in zip(sizes, starts, strict=False)
+    ]
+
+    def embedded(grad: Tensor, number: int) -> Tensor:
+        return embed(grad, source.shape, index, starts[number], 1)
+
+    return _several(tensor, layouts, embedded, lambda grads: cat(grads, index))
 
 
 @operation("view", title="SplitBackward0")
@@ -69,16 +85,51 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Every position of a dimension, as separate tensors."""
     index = existing_dimension(wrap_dimension(dim, input.ndim), input.ndim)
-    return _several([select_dimension(input, index, each) for each in range(input._layout.shape[index])])
+    source = input._layout
+    shape = (*source.shape[:index], *source.shape[index + 1 :])
+    strides, step = (*source.strides[:index], *source.strides[index + 1 :]), source.strides[index]
+    layouts = [layout(shape, strides, source.offset + each * step) for each in range(source.shape[index])]
+
+    def embedded(grad: Tensor, number: int) -> Tensor:
+        return embed(grad.unsqueeze(index), source.shape, index, number, 1)
+
+    return _several(input, layouts, embedded, lambda grads: stack(grads, index))
 
 
-def _several(views: list[Tensor]) -> tuple[Tensor, ...]:
-    """Mark views that one function returns together: in-place writes into one could not give the others a gradient."""
-    for number, each in enumerate(views):
-        # Views of what inference made have no history to keep apart; those made without recording are refused for that.
-        if each._base is not None and recording.enabled:
-            each._base_state = (each._base_state[0], "several", number)
-    return tuple(views)
+def _several(
+    input: Tensor, layouts: list[Layout], embedded: Callable[[Tensor, int], Tensor],
+    joined: Callable[[list[Tensor]], Tensor],
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Return views that one function returns together: in-place writes into one could not give the others a gradient.
+
+    Args:
+        embedded: makes the gradient of one of them that of the input.
+        joined: does so of the gradients of all.
+    """
+    storage, kind, place = input._storage, input.dtype, input.device
+    made = tuple([Tensor._from_storage(storage, each, kind, place) for each in layouts])
+    if storage.inference:
+        # Neither gradients nor counts of writes are followed from it on.
+        return made
+
+    def run_backward(*grads: Tensor | None) -> Tensor:
+        known = [(number, each) for number, each in enumerate(grads) if each is not None]
+        if len(known) == 1:
+            return embedded(known[0][1], known[0][0])
+        like = known[0][1]
+        return joined(
+            [like.new_zeros(each.shape) if grad is None else grad for grad, each in zip(grads, layouts, strict=True)]
+        )
+
+    attach(made, "SplitBackward0", (input,), run_backward)
+    base = input if input._base is None else input._base
+    # Those made without recording are refused for that.
+    origin = ("inference" if recording.inference else "no_grad",)
+    version = base._storage.version
+    for number, each in enumerate(made):
+        each._base = base
+        each._base_state = (version, *(("several", number) if recording.enabled else origin))
+    return made
 
 
 @operation("view", namespace="method")
