@@ -13,6 +13,7 @@ from ..dispatch.registry import OPERATIONS
 from ..notices import warn, warn_once
 from ..operations.in_place.writing import summed
 from ..operations.indexing.parts import place_of_part
+from ..record.context import go_on_elsewhere
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, order, running
 from ..replay.gradients import passes
@@ -24,6 +25,8 @@ from .pieces import Pieces
 Edge = tuple[Node, int]
 
 _pass_numbers = itertools.count()
+#: so many passes inside of one another share a stack, which holds so many calls only
+DEEP = 25
 #: runs a node whose gradients may be examples of batches of ``torch.vmap``, which is of a floor above this one
 run_with_batches: list[Callable[[Node, list[Any]], Sequence[Any]]] = [lambda node, gradients: node.run(gradients)]
 
@@ -62,6 +65,8 @@ class Pass:
         # Nodes recorded before this number are not visited: what arrives at them is returned.
         self.floor = -2
         self.turns = itertools.count()
+        # How many passes this one is inside of.
+        self.depth = 0
         # How many gradients are on their way to each leaf; None where leaves come last.
         self.missing: Counter[Node] | None = None
 
@@ -104,9 +109,13 @@ class Pass:
         else:
             inbox[number] = gradient if found is None else summed(found, gradient)
 
-    def run(self) -> dict[int, Any]:
-        """Visit every node that the roots lead to and return the wanted gradients."""
+    def run(self, elsewhere: bool = False) -> dict[int, Any]:
+        """Visit every node that the roots lead to and return the wanted gradients; ``elsewhere``: in a thread of its own."""
         saved, outer = recording.enabled, running.task
+        if outer is not None and not elsewhere:
+            self.depth = outer.depth + 1
+            if not self.depth % DEEP:
+                return go_on_elsewhere(lambda: self.run(elsewhere=True))
         recording.enabled, running.task = self.create_graph, self
         try:
             needed = None if self.wanted is None or self.floor >= 0 else self._nodes_leading_to_wanted()

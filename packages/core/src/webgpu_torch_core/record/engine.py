@@ -173,7 +173,7 @@ class Engine:
         Raises:
             RuntimeError: the device returned another number of bytes.
         """
-        recorder = self._count_read()
+        recorder = self.count_read()
         recorder.unread = False
         nbytes = value.numel * value.dtype.itemsize
         buffer = value.buffer
@@ -206,7 +206,7 @@ class Engine:
         """Do what :meth:`read` does; other tasks of the event loop run while the device works."""
         if not self.device.asynchronous:
             return self.read(value)
-        self._count_read()
+        self.count_read()
         self._flush_reports()
         failed, self.recorder.failed = self.recorder.failed, None
         wanted = [(each.realize(), each.numel * each.dtype.itemsize) for each in (value, failed) if each is not None]
@@ -216,7 +216,7 @@ class Engine:
 
     def read_later(self, value: Value) -> Callable[[], bytearray]:
         """Start what :meth:`read` does; the function that is returned waits for it, and not for what is recorded meanwhile."""
-        self._count_read()
+        self.count_read()
         buffer, nbytes = value.realize(), value.numel * value.dtype.itemsize
         with self._hold:
             finish = self.device.read_later(buffer, nbytes) if nbytes else bytearray
@@ -229,7 +229,8 @@ class Engine:
 
         return wait
 
-    def _count_read(self) -> Recorder:
+    def count_read(self) -> Recorder:
+        """Note that results are read, and return this thread's recorder."""
         if context.capture is not None:
             context.capture.broken = "it reads results while it runs"
         self.reads += 1

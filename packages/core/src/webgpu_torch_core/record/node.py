@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .changes import Hooks
+from .context import handed_on
 
 _sequence = itertools.count()
 
@@ -47,6 +48,7 @@ class _Running(threading.local):
 
 
 running = _Running()
+handed_on.append(running)
 
 
 class _Order:

@@ -12,8 +12,8 @@ from ...record.changes import changed_tensor
 from ...record.grad_mode import recording
 from ...tensors.memory_formats import contiguous_format, has_memory_format, memory_format
 from ...tensors.storage import check_countable, overflows
-from ...tensors.tensor import Size, Tensor, storage_size
-from ..common import sizes_from
+from ...tensors.tensor import Size, Tensor, new_tensor, storage_size
+from ..common import needs_gradient, sizes_from
 from ..creation.factories import empty
 from ..in_place.writing import check_inference, check_leaf, write
 from .views import select_dimension, slice_view, squeeze, t, transpose, unsqueeze
@@ -69,7 +69,24 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """Every position of a dimension, as separate tensors."""
     index = existing_dimension(wrap_dimension(dim, input.ndim), input.ndim)
-    return _several([select_dimension(input, index, each) for each in range(input._layout.shape[index])])
+    return _several(_all_positions(input, index))
+
+
+def _all_positions(input: Tensor, dim: int) -> list[Tensor]:
+    """Return every position of a dimension, which is dropped, as :func:`select_dimension` does one."""
+    source = input._layout
+    size = source.shape[dim]
+    if not size or needs_gradient(input):
+        return [select_dimension(input, dim, each) for each in range(size)]
+    shape, strides = (each[:dim] + each[dim + 1 :] for each in (source.shape, source.strides))
+    first = select_dimension(input, dim, 0)
+    views, storage, kind, place, step = [first], input._storage, input.dtype, input.device, source.strides[dim]
+    for number in range(1, size):
+        each = new_tensor(storage, layout(shape, strides, source.offset + number * step), kind, place)
+        if first._base is not None:
+            each._base, each._base_state = first._base, first._base_state
+        views.append(each)
+    return views
 
 
 def _several(views: list[Tensor]) -> tuple[Tensor, ...]:
