@@ -1,0 +1,103 @@
+"""Errors whose words programs and people look for: type and text are PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import webgpu_torch as ours
+
+NAN = float("nan")
+
+
+def _matrix(t: Any) -> Any:
+    return t.tensor([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]])
+
+
+def _batch(t: Any) -> Any:
+    """Return a matrix, and one of NaN."""
+    return t.stack([_matrix(t), _matrix(t) * NAN])
+
+
+MATRICES: dict[str, Callable[[Any], Any]] = {
+    "cholesky of nan": lambda t: t.linalg.cholesky(_matrix(t) * NAN),
+    "cholesky of nan in the middle": lambda t: t.linalg.cholesky(_matrix(t) + t.diag(t.tensor([0.0, NAN, 0.0]))),
+    "cholesky of a batch with nan": lambda t: t.linalg.cholesky(_batch(t)),
+    "svd of nan": lambda t: t.linalg.svd(_matrix(t) * NAN),
+    "svdvals of a batch with nan": lambda t: t.linalg.svdvals(_batch(t)),
+    "pinv of nan": lambda t: t.linalg.pinv(_matrix(t) * NAN),
+    "eigh of nan": lambda t: t.linalg.eigh(_matrix(t) * NAN),
+    "eig of nan": lambda t: t.linalg.eig(_matrix(t) * NAN),
+    "eigvalsh of a rectangle": lambda t: t.linalg.eigvalsh(t.ones(2, 3)),
+    "eigvalsh of a vector": lambda t: t.linalg.eigvalsh(t.ones(2)),
+    "lu of a vector": lambda t: t.linalg.lu(t.ones(3)),
+    "lu_factor of a vector": lambda t: t.linalg.lu_factor(t.ones(3)),
+    "pinv of a vector": lambda t: t.linalg.pinv(t.ones(3)),
+    "pinv of integers": lambda t: t.linalg.pinv(t.ones(3, 3).long()),
+    "pinv of a rectangle said to be hermitian": lambda t: t.linalg.pinv(t.ones(2, 3), hermitian=True),
+    "matrix_rank of a vector": lambda t: t.linalg.matrix_rank(t.ones(3)),
+    "matrix_rank of halves": lambda t: t.linalg.matrix_rank(t.ones(3, 3).half()),
+    "matrix_rank of integers with a bound": lambda t: t.linalg.matrix_rank(t.ones(3, 3).int(), tol=0.1),
+    "cond of integers": lambda t: t.linalg.cond(t.ones(3, 3).int()),
+    "cond of integers by sums": lambda t: t.linalg.cond(t.ones(3, 3).int(), 1),
+    "matrix_norm of integers": lambda t: t.linalg.matrix_norm(t.ones(3, 3).int(), 2),
+    "lstsq of two types": lambda t: t.linalg.lstsq(t.eye(3), t.ones(3).double()),
+    "lstsq of integers": lambda t: t.linalg.lstsq(t.eye(3).int(), t.ones(3).int()),
+    "lstsq of a vector": lambda t: t.linalg.lstsq(t.ones(3), t.ones(3)),
+    "ldl_factor of halves": lambda t: t.linalg.ldl_factor(t.eye(3).half()),
+    "solve_triangular of integers": lambda t: t.linalg.solve_triangular(t.eye(3).long(), t.eye(3).long(), upper=True),
+    "solve of other batches": lambda t: t.linalg.solve(t.eye(3).repeat(2, 1, 1), t.ones(3, 3, 1)),
+    "solve_triangular of other batches": lambda t: t.linalg.solve_triangular(
+        t.eye(3).repeat(2, 1, 1), t.ones(3, 3, 1), upper=True
+    ),
+    "householder_product by a matrix": lambda t: t.linalg.householder_product(t.eye(3), t.ones(3, 1)),
+    "householder_product of a vector": lambda t: t.linalg.householder_product(t.ones(3), t.ones(1)),
+    "vecdot of two types": lambda t: t.linalg.vecdot(t.ones(3), t.ones(3).double()),
+    "vander of halves": lambda t: t.linalg.vander(t.ones(3).half()),
+    "tensorinv of a vector": lambda t: t.linalg.tensorinv(t.ones(3)),
+    "multi_dot of a tensor": lambda t: t.linalg.multi_dot(t.ones(2, 2, 2)),
+    "a fraction for a power": lambda t: t.linalg.matrix_power(t.eye(2), 1.5),
+}
+
+TRANSFORMS: dict[str, Callable[[Any], Any]] = {
+    "dimensions for one": lambda t: t.fft.fft(t.ones(3), dim=(0, 0)),
+    "a size for two": lambda t: t.fft.fft2(t.ones(3, 3), n=3),
+    "fft2 of a number": lambda t: t.fft.fft2(t.tensor(1.0)),
+    "fftn along a dimension of none": lambda t: t.fft.fftn(t.tensor(1.0), dim=(0,)),
+    "fftshift of a number": lambda t: t.fft.fftshift(t.tensor(1.0)),
+    "fftfreq of integers": lambda t: t.fft.fftfreq(4, dtype=t.int32),
+    "rfftfreq of truth values": lambda t: t.fft.rfftfreq(4, dtype=t.bool),
+    "fftfreq of complex numbers": lambda t: t.fft.fftfreq(4, dtype=t.complex64),
+    "fftfreq into integers": lambda t: t.fft.fftfreq(4, out=t.empty(4, dtype=t.int32)),
+}
+
+TABLES = {"matrices": MATRICES, "transforms": TRANSFORMS}
+CASES = [(family, name) for family, table in TABLES.items() for name in table]
+
+
+def refusal(library: Any, call: Callable[[Any], Any]) -> tuple[str, str]:
+    """Return the type and the text of what a call raises, ("", "") if it raises nothing."""
+    try:
+        call(library)
+    except Exception as error:
+        return type(error).__name__, str(error)
+    return "", ""
+
+
+@pytest.mark.parametrize(("family", "name"), CASES, ids=[f"{family}: {name}" for family, name in CASES])
+def test_words_of_errors(family: str, name: str) -> None:
+    call = TABLES[family][name]
+    expected = refusal(torch, call)
+    assert expected[0]
+    kind, text = refusal(ours, call)
+    assert (kind.lstrip("_"), text) == (expected[0].lstrip("_"), expected[1])
+
+
+def test_what_is_not_a_number_has_no_sign() -> None:
+    for library in (ours, torch):
+        assert library.linalg.slogdet(_matrix(library) * NAN).sign == 0
+        assert library.linalg.cholesky_ex(_batch(library)).info.tolist() == [0, 1]
+        assert library.fft.fftfreq(0).tolist() == []
+        assert library.fft.rfftfreq(0).isnan().all()
