@@ -73,7 +73,52 @@ TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "fftfreq into integers": lambda t: t.fft.fftfreq(4, out=t.empty(4, dtype=t.int32)),
 }
 
-TABLES = {"matrices": MATRICES, "transforms": TRANSFORMS}
+
+def _old(t: Any) -> Any:
+    """Return a function of a user's that has neither rule nor leave for batches."""
+
+    class Doubled(t.autograd.Function):
+        @staticmethod
+        def forward(x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:
+            return gradient * 2
+
+    return Doubled.apply
+
+
+def _cleared(value: Any, mask: Any) -> Any:
+    """Return a copy with zeros where a mask is true."""
+    value = value.clone()
+    value[mask] = 0.0
+    return value
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "backward inside of grad": lambda t: t.func.grad(lambda x: x.sum().backward())(t.ones(3)),
+    "backward inside of vmap": lambda t: t.func.vmap(lambda x: x.sum().backward())(t.ones(2, 3, requires_grad=True)),
+    "backward inside of jvp": lambda t: t.func.jvp(lambda x: t.autograd.backward(x.sum()), (t.ones(3),), (t.ones(3),)),
+    "masks of examples": lambda t: t.func.vmap(lambda x: x[x > 0])(t.ones(2, 3)),
+    "masks of examples for one tensor": lambda t: t.func.vmap(lambda m: t.ones(3)[m])(t.ones(2, 3) > 0),
+    "writes by masks of examples": lambda t: t.func.vmap(lambda x: _cleared(x, x > 0))(t.ones(2, 3)),
+    "a tangent of another size": lambda t: t.func.jvp(t.sin, (t.ones(3),), (t.ones(2),)),
+    "a number for a tensor": lambda t: t.func.grad(lambda x: x * 2)(3.0),
+    "cotangents of another structure": lambda t: t.func.vjp(lambda x: {"a": x, "b": [x, x]}, t.ones(2))[1](t.ones(2)),
+    "float of an example": lambda t: t.func.vmap(lambda x: x * float(x[0]))(t.ones(2, 3)),
+    "range of an example": lambda t: t.func.vmap(lambda x: sum(range(x)))(t.ones(2).long()),
+    "a function without a rule": lambda t: t.func.vmap(_old(t))(t.ones(2, 3)),
+    "statistics of a batch of batches": lambda t: t.func.vmap(
+        lambda x: t.nn.functional.batch_norm(x, t.zeros(3), t.ones(3), training=True)
+    )(t.ones(2, 4, 3)),
+}
+
+TABLES = {"matrices": MATRICES, "transforms": TRANSFORMS, "functions": FUNCTIONS}
 CASES = [(family, name) for family, table in TABLES.items() for name in table]
 
 

@@ -218,7 +218,6 @@ def matrix_exp(a: Array) -> tuple[Array]:
     return (result.reshape(a.shape).astype(a.dtype),)
 
 
-
 _SVD = "linalg.svd: {}The algorithm failed to converge because the input matrix contained non-finite values."
 _DIVERGED = {
     "svd": _SVD,

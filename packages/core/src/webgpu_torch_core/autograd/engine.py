@@ -24,6 +24,12 @@ from .pieces import Pieces
 
 Edge = tuple[Node, int]
 
+_INSIDE_OF_TRANSFORM = (
+    "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead or "
+    "call backward() outside of functorch transforms."
+)
+#: returns how many calls of ``torch.vmap`` are running, of a floor above this one
+running_batches: list[Callable[[], int]] = [int]
 _pass_numbers = itertools.count()
 #: so many passes inside of one another share a stack, which holds so many calls only
 DEEP = 25
@@ -358,8 +364,11 @@ def backward(
     """Add the gradients of ``tensors`` with respect to the leaves to their ``.grad``, as :func:`torch.autograd.backward`.
 
     Raises:
-        RuntimeError: a tensor has no gradient, is not a scalar and got no gradient of its own, or its graph was freed.
+        RuntimeError: a tensor has no gradient, is not a scalar and got no gradient of its own, or its graph was freed; inside
+            of a function that ``torch.func`` transforms.
     """
+    if recording.transforms or running_batches[0]():
+        raise RuntimeError(_INSIDE_OF_TRANSFORM)
     if grad_variables is not None:
         warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", category=FutureWarning)
         if grad_tensors is not None:

@@ -327,12 +327,12 @@ class Options:
                 return self._refusal(path, name, None if name in kwargs else position, kinds, value)
         return None
 
-    def _refusal(self, path: str, name: str, position: int | None, kinds: tuple[_Kind, ...], value: object) -> TypeError:
+    def _refusal(
+        self, path: str, name: str, position: int | None, kinds: tuple[_Kind, ...], value: object
+    ) -> TypeError:
         place = "" if position is None else f" (position {position})"
         function = name_of(path) if path.startswith(_PREFIXED) else self._function.__name__
-        return TypeError(
-            f"{function}(): argument '{name}'{place} must be {kinds[0].title}, not {type(value).__name__}"
-        )
+        return TypeError(f"{function}(): argument '{name}'{place} must be {kinds[0].title}, not {type(value).__name__}")
 
 
 #: modules whose functions PyTorch names by the module, too

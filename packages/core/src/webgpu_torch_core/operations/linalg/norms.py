@@ -9,9 +9,9 @@ from ...dispatch.registry import operation
 from ...ir.layouts import wrap_dimension
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
+from ..common import type_title
 from ..outputs import into
 from ..reduction.moments import vector_norm
-from ..common import type_title
 from .common import require_matrix, require_square
 from .eigenvalues import svdvals
 from .solving import inv_ex
@@ -46,7 +46,9 @@ def matrix_norm(
     if dims[0] == dims[1]:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")
     if A.dtype.category < 2:
-        raise RuntimeError(f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {type_title(A)}")
+        raise RuntimeError(
+            f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {type_title(A)}"
+        )
     matrix = (A if dtype is None else A.to(dtype)).movedim(dims, (-2, -1))
     result = _matrix_norm(matrix, ord)
     if keepdim:

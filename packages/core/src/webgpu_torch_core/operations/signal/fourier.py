@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import bfloat16, dtype, float16
-from ...ir.layouts import existing_dimension, wrap_dimension
+from ...ir.layouts import existing_dimension
 from ...tensors.tensor import Tensor
 from ..common import as_leaf, dtype_title, require_layout
 from ..creation.ranges import arange
@@ -302,7 +302,9 @@ def fftfreq(
     require_layout(layout)
     positions = arange(n, device=device)
     half = (n - 1) // 2 + 1
-    return _frequencies("fftfreq", (positions + n // 2) % n - n // 2 if half else positions, n, d, dtype, out, requires_grad)
+    return _frequencies(
+        "fftfreq", (positions + n // 2) % n - n // 2 if half else positions, n, d, dtype, out, requires_grad
+    )
 
 
 @operation("creation", namespace="fft", method=False)
