@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -118,16 +119,46 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     )(t.ones(2, 4, 3)),
 }
 
-TABLES = {"matrices": MATRICES, "transforms": TRANSFORMS, "functions": FUNCTIONS}
+
+def _grid(t: Any, *shape: int) -> Any:
+    return t.nn.functional.grid_sample(t.ones(shape), t.zeros(1, 1, 1, 2), align_corners=False)
+
+
+def _leaf(t: Any) -> Any:
+    return t.tensor([-1.0, 1.0], requires_grad=True)
+
+
+LAYERS: dict[str, Callable[[Any], Any]] = {
+    "a grid for an image without examples": lambda t: _grid(t, 1, 2, 2),
+    "a grid for a number": lambda t: _grid(t),
+    "a grid for an image without places": lambda t: _grid(t, 1, 1, 0, 2),
+    "a grid of volumes": lambda t: t.grid_sampler_2d(t.ones(1, 1, 2, 2, 2), t.zeros(1, 1, 1, 1, 3), 0, 0, True),
+    "a grid of other batches": lambda t: t.grid_sampler_3d(t.ones(5, 5, 5, 5), t.zeros(1, 1, 4, 4), 0, 0, True),
+    "backward of elu_ downwards": lambda t: t.nn.functional.elu_(_leaf(t) * 1, -2.0).sum().backward(),
+    "backward of celu_ downwards": lambda t: t.nn.functional.celu_(_leaf(t) * 1, -2.0).sum().backward(),
+    "backward of leaky_relu_ downwards": lambda t: t.nn.functional.leaky_relu_(_leaf(t) * 1, -2.0).sum().backward(),
+    "masked_fill_ by a part of itself": lambda t: (m := t.ones(3) > 0)[1:].masked_fill_(m[:-1], False),
+    "masked_fill_ by itself turned": lambda t: (m := t.ones(3, 3) > 0).masked_fill_(m.t(), False),
+}
+
+COMPLEX: dict[str, Callable[[Any], Any]] = {
+    "integers of a complex type": lambda t: t.randint(3, (2,), dtype=t.complex64),
+    "arange to an imaginary end": lambda t: t.arange(0, 3j),
+    "dropout of complex numbers": lambda t: t.nn.functional.dropout(t.ones(4, dtype=t.complex64), 0.5),
+}
+
+TABLES = {"complex": COMPLEX, "layers": LAYERS, "matrices": MATRICES, "transforms": TRANSFORMS, "functions": FUNCTIONS}
 CASES = [(family, name) for family, table in TABLES.items() for name in table]
 
 
 def refusal(library: Any, call: Callable[[Any], Any]) -> tuple[str, str]:
     """Return the type and the text of what a call raises, ("", "") if it raises nothing."""
-    try:
-        call(library)
-    except Exception as error:
-        return type(error).__name__, str(error)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            call(library)
+        except Exception as error:
+            return type(error).__name__, str(error)
     return "", ""
 
 

@@ -16,7 +16,7 @@ from webgpu_torch_core.api.functional import softplus as softplus
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.notices import warn
-from webgpu_torch_core.operations.common import dtype_title, refuse_types
+from webgpu_torch_core.operations.common import attach, dtype_title, refuse_types, refusing
 from webgpu_torch_core.operations.elementwise.activation import (
     hardshrink_of,
     hardsigmoid_of,
@@ -30,6 +30,27 @@ from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.record.devices import has_float64, on_host
 
 from ._arguments import before, narrowed, wide, written
+
+#: what PyTorch has to say besides of a function whose backward does not run
+_MORE = {
+    "leakyReLu": " File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu backward "
+    "calculation with negative slope"
+}
+
+
+def _one_way(result: Tensor, input: Tensor, slope: float, name: str, inplace: bool) -> Tensor:
+    """Return a result that is stored in its input, where only a slope that is not negative leaves the input's sign to be seen.
+
+    With any other PyTorch's backward, which reads the result, refuses to run, and so does this one.
+    """
+    if not inplace or slope >= 0 or not result.requires_grad:
+        return result
+    refusal = RuntimeError(
+        f"In-place {name} backward calculation is triggered with a negative slope which is not supported. This is caused by calling "
+        "in-place forward function with a negative slope, please call out-of-place version instead."
+        + _MORE.get(name, "")
+    )
+    return attach(result.detach(), result.grad_fn.name(), (input,), refusing(refusal))
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -48,13 +69,14 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al., 2015)."""
     target, input = input, before(input, inplace)
-    return written(target, _elu(input, alpha), inplace)
+    return written(target, _one_way(_elu(input, alpha), input, alpha, "elu", inplace), inplace)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` where positive, ``negative_slope * x`` elsewhere."""
     target, input = input, before(input, inplace)
-    return written(target, _leaky_relu(input, negative_slope=negative_slope), inplace)
+    result = _leaky_relu(input, negative_slope=negative_slope)
+    return written(target, _one_way(result, input, negative_slope, "leakyReLu", inplace), inplace)
 
 
 def sigmoid(input: Tensor) -> Tensor:
@@ -156,7 +178,8 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     target, input = input, before(input, inplace)
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return written(target, _elu_of(input, alpha=float(alpha), slope=1.0 / alpha), inplace)
+    result = _elu_of(input, alpha=float(alpha), slope=1.0 / alpha)
+    return written(target, _one_way(result, input, alpha, "elu", inplace), inplace)
 
 
 @titled("EluBackward0")

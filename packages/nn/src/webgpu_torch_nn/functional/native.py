@@ -17,7 +17,7 @@ from .embedding import _bag_parts
 from .embedding import embedding_bag as bags_of_rows
 from .normalization import _per_channel, _scaled, _update, group_norm, layer_norm
 from .pooling import max_pool2d_with_indices
-from .sampling import grid_sample
+from .sampling import check_places, grid_sample
 
 Three = tuple[Tensor, Tensor, Tensor]
 _CONVOLUTIONS = (
@@ -155,8 +155,7 @@ def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
     """:func:`grid_sampler` of images [n, c, h, w]."""
-    if input.ndim != 4:
-        raise RuntimeError(f"grid_sampler_2d(): expected 4D input, but got input with sizes {list(input.shape)}")
+    check_places(input, grid, (4,))
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
@@ -164,8 +163,7 @@ def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
     """:func:`grid_sampler` of volumes [n, c, d, h, w]."""
-    if input.ndim != 5:
-        raise RuntimeError(f"grid_sampler_3d(): expected 5D input, but got input with sizes {list(input.shape)}")
+    check_places(input, grid, (5,))
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.titles import Named, Positional, titled
+from webgpu_torch_core.ir.layouts import existing_dimension
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.common import require_same_types, with_gradient_in
 from webgpu_torch_core.operations.elementwise.rounding import lost_position_
@@ -127,22 +128,13 @@ def _neighbours(
     return (*places, *weights, *finer)
 
 
-def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
-    if mode not in ("bilinear", "nearest", "bicubic"):
-        raise ValueError(
-            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
-        )
-    if padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(
-            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
-            f"'{padding_mode}'"
-        )
-    if input.ndim not in (4, 5) or input.ndim != grid.ndim:
-        raise RuntimeError(
-            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got input with sizes "
-            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
-        )
-    if input.shape[0] != grid.shape[0]:
+def check_places(input: Tensor, grid: Tensor, dims: tuple[int, ...]) -> None:
+    """Raise where a grid does not fit an input, in PyTorch's order; ``dims``: how many dimensions the two may have.
+
+    Raises:
+        RuntimeError: other numbers of dimensions or examples, coordinates of another number, or an input without places.
+    """
+    if existing_dimension(0, input.ndim) or input.shape[0] != grid.shape[0]:
         raise RuntimeError(
             "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
             f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
@@ -157,6 +149,24 @@ def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> No
             "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
             f"{list(input.shape)} with dimension {2 + list(input.shape[2:]).index(0)} being empty"
         )
+    if input.ndim not in dims or input.ndim != grid.ndim:
+        raise RuntimeError(
+            f"grid_sampler(): expected {' or '.join(f'{each}D' for each in dims)} input and grid with same number of dimensions, but got "
+            f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+
+
+def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
+    if mode not in ("bilinear", "nearest", "bicubic"):
+        raise ValueError(
+            f"nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: '{mode}'"
+        )
+    if padding_mode not in ("zeros", "border", "reflection"):
+        raise ValueError(
+            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or 'reflection', but got: "
+            f"'{padding_mode}'"
+        )
+    check_places(input, grid, (4, 5))
     if mode == "bicubic" and input.ndim == 5:
         raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
 
