@@ -187,7 +187,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``scale * elu(x, alpha)`` with the constants of Klambauer et al. (2017)."""
     target, input = input, before(input, inplace)
     scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
-    return written(target, elu(input, alpha) * scale, inplace)
+    return written(target, narrowed(elu(wide(input), alpha) * scale, input.dtype), inplace)
 
 
 @titled("MishBackward0")
@@ -243,8 +243,8 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
             f"Halving dimension must be even, but dimension {dim % input.ndim} is size {input.shape[dim]}"
         )
     refuse_types("glu_cpu", input, 0, 1, 3)
-    half = input.shape[dim] // 2
-    return input.narrow(dim, 0, half) * input.narrow(dim, half, half).sigmoid()
+    half, whole = input.shape[dim] // 2, wide(input)
+    return narrowed(whole.narrow(dim, 0, half) * whole.narrow(dim, half, half).sigmoid(), input.dtype)
 
 
 def _implicit(name: str, input: Tensor, dim: int | None) -> int:
