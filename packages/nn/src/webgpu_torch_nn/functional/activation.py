@@ -26,6 +26,7 @@ from webgpu_torch_core.operations.elementwise.activation import (
     prelu_of,
     softshrink_of,
 )
+from webgpu_torch_core.operations.in_place.writing import replaced
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.record.devices import has_float64, on_host
 
@@ -38,12 +39,12 @@ _MORE = {
 }
 
 
-def _one_way(result: Tensor, input: Tensor, slope: float, name: str, inplace: bool) -> Tensor:
+def _one_way(result: Tensor, input: Tensor, slope: float, name: str) -> Tensor:
     """Return a result that is stored in its input, where only a slope that is not negative leaves the input's sign to be seen.
 
     With any other PyTorch's backward, which reads the result, refuses to run, and so does this one.
     """
-    if not inplace or slope >= 0 or not result.requires_grad:
+    if slope >= 0 or not result.requires_grad:
         return result
     refusal = RuntimeError(
         f"In-place {name} backward calculation is triggered with a negative slope which is not supported. This is caused by calling "
@@ -68,15 +69,19 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al., 2015)."""
-    target, input = input, before(input, inplace)
-    return written(target, _one_way(_elu(input, alpha), input, alpha, "elu", inplace), inplace)
+    if not inplace:
+        return _elu(input, alpha)
+    target, input = input, before(input, True)
+    return replaced(target, _one_way(_elu(input, alpha), input, alpha, "elu"))
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` where positive, ``negative_slope * x`` elsewhere."""
-    target, input = input, before(input, inplace)
+    if not inplace:
+        return _leaky_relu(input, negative_slope=negative_slope)
+    target, input = input, before(input, True)
     result = _leaky_relu(input, negative_slope=negative_slope)
-    return written(target, _one_way(result, input, negative_slope, "leakyReLu", inplace), inplace)
+    return replaced(target, _one_way(result, input, negative_slope, "leakyReLu"))
 
 
 def sigmoid(input: Tensor) -> Tensor:
@@ -179,7 +184,7 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
     result = _elu_of(input, alpha=float(alpha), slope=1.0 / alpha)
-    return written(target, _one_way(result, input, alpha, "elu", inplace), inplace)
+    return replaced(target, _one_way(result, input, alpha, "elu")) if inplace else result
 
 
 @titled("EluBackward0")
@@ -244,7 +249,8 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
         )
     refuse_types("glu_cpu", input, 0, 1, 3)
     half, whole = input.shape[dim] // 2, wide(input)
-    return narrowed(whole.narrow(dim, 0, half) * whole.narrow(dim, half, half).sigmoid(), input.dtype)
+    result = whole.narrow(dim, 0, half) * whole.narrow(dim, half, half).sigmoid()
+    return result if whole is input else result.to(input.dtype)
 
 
 def _implicit(name: str, input: Tensor, dim: int | None) -> int:
