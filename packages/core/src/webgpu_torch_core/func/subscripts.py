@@ -61,7 +61,7 @@ def _batched_position(value: Any, subscript: Any, level: int) -> tuple[Any, int]
     return (own, *spread), 0
 
 
-def _refuse_masks(subscript: Any, level: int) -> None:
+def _refuse_masks(subscript: object, level: int) -> None:
     if any(is_batched(each, level) and each.dtype.category == 0 for each in tree_leaves(subscript)):
         raise RuntimeError(
             "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with a "

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..ir.dtypes import dtype, float32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+Result = TypeVar("Result")
 
 
 class Context(threading.local):
@@ -71,14 +73,14 @@ default_float: list[dtype] = [float32]
 filling: list[bool] = [False]
 
 
-def go_on_elsewhere(function: Callable[[], Any]) -> Any:
+def go_on_elsewhere(function: Callable[[], Result]) -> Result:
     """Return what a function returns, called by another thread in this one's place: its stack is empty.
 
     Raises:
         BaseException: what the function raised.
     """
     own = [dict(vars(each)) for each in handed_on]
-    returned: list[Any] = []
+    returned: list[Result] = []
     raised: list[BaseException] = []
 
     def run() -> None:

@@ -395,17 +395,17 @@ class ParameterDict(Module):
         """Return a ParameterDict of the same values."""
         return ParameterDict(self)
 
-    def __or__(self, other: Any) -> ParameterDict:
+    def __or__(self, other: object) -> ParameterDict:
         copy = self.copy()
         copy.update(other)
         return copy
 
-    def __ror__(self, other: Any) -> Any:
+    def __ror__(self, other: ParameterDict) -> ParameterDict:
         copy = other.copy()
         copy.update(self)
         return copy
 
-    def __ior__(self, other: Any) -> Self:
+    def __ior__(self, other: object) -> Self:
         self.update(other)
         return self
 

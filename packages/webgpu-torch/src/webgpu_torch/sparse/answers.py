@@ -266,19 +266,6 @@ def unbind(self: AnySparse, dim: int = 0) -> tuple[Tensor, ...]:
     return tuple([self.select(dim, each) for each in range(self.shape[dim])])
 
 
-def truth(self: AnySparse) -> bool:
-    """Return whether the only element is not zero."""
-    if math.prod(self.shape) != 1:
-        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
-    return bool(item(self))
-
-
-def _number(self: AnySparse) -> complex | bool:
-    if math.prod(self.shape) != 1:
-        raise ValueError("only one element tensors can be converted to Python scalars")
-    return item(self)
-
-
 def _no_array(self: AnySparse, *args: Answer, **kwargs: Answer) -> NoReturn:
     raise TypeError(f"can't convert {CALLED[self.layout]} layout tensor to numpy. Use Tensor.to_dense() first.")
 
@@ -315,8 +302,8 @@ ANSWERS: dict[str, Callable[..., Answer]] = {
     )
 }
 ANSWERS |= {
-    "__bool__": truth, "__int__": lambda self: int(_number(self)), "__float__": lambda self: float(_number(self)), "numpy": _no_array,
-    "__array__": _no_array, "tolist": _no_memory, "data_ptr": _no_memory, "storage": _no_storage, "untyped_storage": _no_storage,
-    "reshape": _no_other_shape, "flatten": _no_other_shape,
+    "__bool__": lambda self: bool(self.to_dense()), "__int__": lambda self: int(self.to_dense()),
+    "__float__": lambda self: float(self.to_dense()), "numpy": _no_array, "__array__": _no_array, "tolist": _no_memory,
+    "data_ptr": _no_memory, "storage": _no_storage, "untyped_storage": _no_storage, "reshape": _no_other_shape, "flatten": _no_other_shape,
 }  # fmt: skip
 ANSWERS["__getitem__"] = part

@@ -74,7 +74,11 @@ def pinv(
     rtol: Tensor | float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The Moore–Penrose inverse; singular values up to ``max(atol, rtol * largest)`` count as zero."""
+    """The Moore–Penrose inverse; singular values up to ``max(atol, rtol * largest)`` count as zero.
+
+    Raises:
+        RuntimeError: no matrix of 32- or 64-bit floating-point or complex numbers.
+    """
     if input.ndim < 2 or input.dtype.category < 2 or input.dtype.itemsize < 4:
         raise RuntimeError(
             f"linalg.pinv({type_title(input)}{{{list(input.shape)}}}): expected a tensor with 2 or more dimensions of float, double, "
@@ -101,7 +105,11 @@ def matrix_rank(
     rtol: Tensor | float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """How many singular values are above ``max(atol, rtol * largest)``."""
+    """How many singular values are above ``max(atol, rtol * largest)``.
+
+    Raises:
+        RuntimeError: no matrix, or one of a type whose resolution is not known where nothing says what counts as zero.
+    """
     A = input
     if A.ndim < 2:
         raise RuntimeError("torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
