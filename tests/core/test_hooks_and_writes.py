@@ -43,7 +43,8 @@ def seen(library: Any, steps: list[tuple[str, int]]) -> Any:
             Mine.apply(chosen)
         else:
             getattr(chosen, name)(3)
-    sum((each * (number + 1)).sum() for number, each in enumerate(values)).backward()
+    total: Any = sum((each * (number + 1)).sum() for number, each in enumerate(values))
+    total.backward()
     kept = [each.grad if each.grad is None else each.grad.tolist() for each in values if each.retains_grad]
     return sorted(events), kept, leaf.grad.tolist()
 

@@ -44,14 +44,15 @@ def _one_way(result: Tensor, input: Tensor, slope: float, name: str) -> Tensor:
 
     With any other PyTorch's backward, which reads the result, refuses to run, and so does this one.
     """
-    if slope >= 0 or not result.requires_grad:
+    node = result.grad_fn
+    if slope >= 0 or node is None:
         return result
     refusal = RuntimeError(
         f"In-place {name} backward calculation is triggered with a negative slope which is not supported. This is caused by calling "
         "in-place forward function with a negative slope, please call out-of-place version instead."
         + _MORE.get(name, "")
     )
-    return attach(result.detach(), result.grad_fn.name(), (input,), refusing(refusal))
+    return attach(result.detach(), node.name(), (input,), refusing(refusal))
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
