@@ -147,7 +147,12 @@ COMPLEX: dict[str, Callable[[Any], Any]] = {
     "dropout of complex numbers": lambda t: t.nn.functional.dropout(t.ones(4, dtype=t.complex64), 0.5),
 }
 
-TABLES = {"complex": COMPLEX, "layers": LAYERS, "matrices": MATRICES, "transforms": TRANSFORMS, "functions": FUNCTIONS}
+ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
+    "data deleted": lambda t: delattr(t.ones(2), "data"),
+    "requires_grad deleted": lambda t: delattr(t.ones(2), "requires_grad"),
+}
+
+TABLES = {"attributes": ATTRIBUTES, "complex": COMPLEX, "layers": LAYERS, "matrices": MATRICES, "transforms": TRANSFORMS, "functions": FUNCTIONS}
 CASES = [(family, name) for family, table in TABLES.items() for name in table]
 
 
