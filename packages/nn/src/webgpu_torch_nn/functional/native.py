@@ -12,12 +12,12 @@ from webgpu_torch_core.dispatch.overrides import publish
 from webgpu_torch_core.operations.common import attach
 from webgpu_torch_core.operations.outputs import into
 
-from ._arguments import wide
+from ._arguments import check_places, wide
 from .embedding import _bag_parts
 from .embedding import embedding_bag as bags_of_rows
 from .normalization import _per_channel, _scaled, _update, group_norm, layer_norm
 from .pooling import max_pool2d_with_indices
-from .sampling import check_places, grid_sample
+from .sampling import grid_sample
 
 Three = tuple[Tensor, Tensor, Tensor]
 _CONVOLUTIONS = (

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.titles import Named, Positional, titled
-from webgpu_torch_core.ir.layouts import existing_dimension
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.common import require_same_types, with_gradient_in
 from webgpu_torch_core.operations.elementwise.rounding import lost_position_
 from webgpu_torch_core.operations.spatial.grid_sampling import gathered_sum
 from webgpu_torch_core.replay.recipes import remembered
 
-from ._arguments import require_kind, wide
+from ._arguments import check_places, require_kind, wide
 
 _CORNERS_NOTE = (
     "Default grid_sample and affine_grid behavior has changed to align_corners=False since 1.3.0. Please specify "
@@ -126,34 +125,6 @@ def _neighbours(
         places.append((within.to(torch.int32) * stride - outside) * inside + outside)
         weights.append(weight)
     return (*places, *weights, *finer)
-
-
-def check_places(input: Tensor, grid: Tensor, dims: tuple[int, ...]) -> None:
-    """Raise where a grid does not fit an input, in PyTorch's order; ``dims``: how many dimensions the two may have.
-
-    Raises:
-        RuntimeError: other numbers of dimensions or examples, coordinates of another number, or an input without places.
-    """
-    if existing_dimension(0, input.ndim) or input.shape[0] != grid.shape[0]:
-        raise RuntimeError(
-            "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
-            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
-        )
-    if grid.shape[-1] != input.ndim - 2:
-        raise RuntimeError(
-            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid with sizes "
-            f"{list(grid.shape)}"
-        )
-    if 0 in input.shape[2:]:
-        raise RuntimeError(
-            "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
-            f"{list(input.shape)} with dimension {2 + list(input.shape[2:]).index(0)} being empty"
-        )
-    if input.ndim not in dims or input.ndim != grid.ndim:
-        raise RuntimeError(
-            f"grid_sampler(): expected {' or '.join(f'{each}D' for each in dims)} input and grid with same number of dimensions, but got "
-            f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
-        )
 
 
 def _check_grid(input: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
