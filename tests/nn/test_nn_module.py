@@ -276,6 +276,19 @@ def test_containers() -> None:
     assert repr(nn.ModuleList([nn.ReLU(), nn.ReLU()])) == repr(torch.nn.ModuleList([torch.nn.ReLU(), torch.nn.ReLU()]))
 
 
+def test_dictionaries_of_parameters_are_joined() -> None:
+    for library, t in ((nn, ours), (torch.nn, torch)):
+        first = library.ParameterDict(OrderedDict([("b", t.ones(1)), ("a", t.zeros(1))]))
+        second = library.ParameterDict(OrderedDict([("z", t.ones(1)), ("b", t.zeros(1)), ("c", t.ones(1))]))
+        assert list(first.copy()) == ["b", "a"]
+        joined = first | second
+        assert type(joined) is library.ParameterDict
+        assert [(name, value.item()) for name, value in joined.items()] == [("b", 0), ("a", 0), ("z", 1), ("c", 1)]
+        assert list(first | {"d": t.ones(1)}) == ["b", "a", "d"]
+        first |= second
+        assert list(first) == list(joined)
+
+
 def test_dictionaries_are_filled_in_an_order() -> None:
     def run(library: Any, t: Any) -> Any:
         found: list[Any] = []

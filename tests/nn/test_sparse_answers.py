@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -147,3 +148,55 @@ def test_checks_of_parts() -> None:
         with pytest.raises(RuntimeError, match=r"sparse_dim argument !=self.sparse_dim\(\) is not supported"):
             coordinates.to_sparse(1)
         assert library.sparse_coo_tensor([[1]], 4.0, (3,)).to_dense().tolist() == [0.0, 4.0, 0.0]
+
+
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr"])
+def test_sparse_tensors_are_taken_apart(layout: str) -> None:
+    for dim in (0, 1):
+        for each in zip(*(sparse(library, layout).unbind(dim) for library in LIBRARIES), strict=True):
+            same(list(each))
+    assert len(list(sparse(ours, layout))) == 4
+
+
+def test_products_of_sparse_inputs() -> None:
+    results = []
+    for library in LIBRARIES:
+        weight, bias = dense(library, 3, 6).requires_grad_(), library.ones(3)
+        rows = library.nn.functional.linear(sparse(library, "sparse_coo"), weight, bias)
+        rows.sum().backward()
+        batch = library.stack([sparse(library, "sparse_coo")] * 2)
+        results.append((rows.detach(), weight.grad, library.bmm(batch, dense(library, 2, 6, 3))))
+    for each in zip(*results, strict=True):
+        same(list(each))
+
+
+REFUSALS: dict[str, Callable[[Any], Any]] = {
+    "truth of many": lambda t: bool(sparse(t, "sparse_coo")),
+    "a number of many": lambda t: float(sparse(t, "sparse_csr")),
+    "an array": lambda t: sparse(t, "sparse_coo").numpy(),
+    "an array of compressed rows": lambda t: sparse(t, "sparse_csr").numpy(),
+    "a list": lambda t: sparse(t, "sparse_coo").tolist(),
+    "memory": lambda t: sparse(t, "sparse_coo").data_ptr(),
+    "another shape": lambda t: sparse(t, "sparse_coo").reshape(24),
+    "a product with other rows": lambda t: sparse(t, "sparse_coo") @ t.ones(5, 2),
+    "a product with a longer vector": lambda t: sparse(t, "sparse_coo") @ t.ones(5),
+    "a product of compressed rows": lambda t: sparse(t, "sparse_csr") @ t.ones(5, 2),
+    "fewer values than positions": lambda t: t.sparse_coo_tensor(t.zeros(2, 3).long(), t.ones(2), (2, 3)),
+    "sizes of other dimensions": lambda t: t.sparse_coo_tensor(t.zeros(2, 3).long(), t.ones(3), (2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+def test_words_of_refusals(name: str) -> None:
+    found = []
+    for library in LIBRARIES:
+        with pytest.raises((RuntimeError, TypeError, ValueError)) as error:
+            REFUSALS[name](library)
+        found.append((error.type, str(error.value)))
+    assert found[0] == found[1]
+
+
+def test_the_only_element_is_a_number() -> None:
+    for library in LIBRARIES:
+        one = library.tensor([2.5]).to_sparse()
+        assert bool(one) and float(one) == 2.5 and int(one) == 2

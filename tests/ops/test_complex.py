@@ -441,3 +441,16 @@ def test_numbers_between_complex_ends(
     found = run(core)
     assert str(found.dtype) == str(wanted.dtype)
     torch.testing.assert_close(torch.tensor(found.tolist(), dtype=wanted.dtype), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "name", ["sgn", "abs", "sqrt", "log", "log2", "log10", "log1p", "atan", "atanh", "reciprocal", "angle"]
+)
+def test_gradients_where_derivatives_end(name: str) -> None:
+    def gradient(library: Any) -> list[complex]:
+        z = library.tensor([0j, -1 + 0j, 1j, 1 + 0j, 2 - 1j], requires_grad=True)
+        result = getattr(z, name)()
+        seed = 0.75 - 0.25j if result.is_complex() else 0.75
+        return library.autograd.grad(result, z, library.full_like(result, seed))[0].tolist()
+
+    numpy.testing.assert_allclose(gradient(core), gradient(torch), rtol=1e-5, atol=1e-6)

@@ -86,3 +86,22 @@ def test_tensors_as_sizes(name: str) -> None:
     assert found.tolist() == expected.tolist()
     assert found.stride() == expected.stride()
     assert all(type(size) is int for size in found.shape)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda library, x: library.softmax(x, 0),
+        lambda library, x: library.log_softmax(x, 1),
+        lambda library, x: library.nn.functional.layer_norm(x, (10,)),
+        lambda library, x: library.prod(x, 1),
+    ],
+    ids=["softmax", "log_softmax", "layer_norm", "prod"],
+)
+def test_gradients_of_nothing_have_gradients(function: Callable[[Any, Any], Any]) -> None:
+    for library in (ours, torch):
+        x = library.zeros(0, 10, requires_grad=True)
+        result = function(library, x)
+        (gradient,) = library.autograd.grad(result, x, library.ones_like(result), create_graph=True)
+        gradient.sum().backward()
+        assert x.grad.shape == (0, 10)

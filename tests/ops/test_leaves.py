@@ -16,7 +16,7 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "row": lambda x: x[0],
     "all": lambda x: x[:],
     "view": lambda x: x.view(x.shape),
-    "narrow": lambda x: x.narrow(0, 0, 1),
+    "narrow": lambda x: x.narrow(0, 0, min(1, x.shape[0])),
     "unsqueeze": lambda x: x.unsqueeze(0),
     "transposed": lambda x: x.transpose(0, -1),
     "detached": lambda x: x.detach(),

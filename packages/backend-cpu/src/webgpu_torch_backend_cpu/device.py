@@ -294,6 +294,7 @@ class CpuDevice(Device):
 
     def algorithm(self, name: str, operands: Sequence[Any], options: dict[str, Any]) -> list[Any]:
         from .algorithms import ALGORITHMS
+        from .algorithms.linalg import diverged
 
         arrays = []
         for buffer, kind, shape in operands:
@@ -309,7 +310,7 @@ class CpuDevice(Device):
         except np.linalg.LinAlgError as error:
             from webgpu_torch_core.operations.linalg.common import LinAlgError
 
-            raise LinAlgError(f"{name}: {error}") from error
+            raise LinAlgError(diverged(name, arrays[0], error)) from error
 
     def use_threads(self, count: int) -> None:
         threads.use_threads(count)

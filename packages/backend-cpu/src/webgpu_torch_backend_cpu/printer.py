@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float16, float32, int32, int64
+from webgpu_torch_core.ir.dtypes import bfloat16, bool_, dtype, float16, float32, float64, int32, int64
 from webgpu_torch_core.ir.expression import Expression, topological
 from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 
@@ -273,6 +273,9 @@ def convert(name: str, source: dtype, target: dtype) -> str:
         return f"r.from_half({name})"
     if (source, target) == (float32, float16):
         return f"r.to_half({name})"
+    if (source, target) == (float64, float16):
+        # Rounded twice, as in PyTorch.
+        return convert(convert(name, source, float32), float32, target)
     kind = f"n.{TYPES[target.name]}"
     if target.category == 1 and source.category == 2:
         return f"r.to_integer({name}, {kind})"

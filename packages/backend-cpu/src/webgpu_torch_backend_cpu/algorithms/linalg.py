@@ -25,9 +25,13 @@ def cholesky(a: Array) -> tuple[Array, Array]:
     batch = a.shape[:-2]
     info = np.zeros(batch, np.int32)
     try:
-        return np.linalg.cholesky(a), info
+        factors = np.linalg.cholesky(a)
     except np.linalg.LinAlgError:
         factors = np.zeros_like(a)
+    else:
+        # NaN is not positive.
+        undefined = np.isnan(np.diagonal(factors, 0, -2, -1))
+        return factors, np.where(undefined.any(-1), undefined.argmax(-1) + 1, info).astype(np.int32) if a.size else info
     for index in np.ndindex(batch):
         try:
             factors[index] = np.linalg.cholesky(a[index])
@@ -198,6 +202,8 @@ def eigh(a: Array, upper: bool) -> tuple[Array, Array]:
 def eig(a: Array) -> tuple[Array, Array]:
     """Return complex values and vectors."""
     kind = np.result_type(a.dtype, np.complex64)
+    if not np.isfinite(a).all():
+        raise RuntimeError("torch.linalg.eig: input tensor should not contain infs or NaNs.")
     values, vectors = np.linalg.eig(a)
     return values.astype(kind), vectors.astype(kind)
 
@@ -219,6 +225,8 @@ def det(a: Array) -> tuple[Array]:
 def slogdet(a: Array) -> tuple[Array, Array]:
     """Return signs and logarithms of absolute determinants."""
     sign, logarithm = np.linalg.slogdet(a)
+    if not np.iscomplexobj(a):
+        sign = np.where(np.isnan(logarithm), 0, sign)
     return np.asarray(sign, a.dtype), np.asarray(logarithm, np.abs(a[..., :0]).dtype)
 
 
@@ -239,6 +247,24 @@ def matrix_exp(a: Array) -> tuple[Array]:
             total = total @ total
         result[number] = total
     return (result.reshape(a.shape).astype(a.dtype),)
+
+
+_SVD = "linalg.svd: {}The algorithm failed to converge because the input matrix contained non-finite values."
+_DIVERGED = {
+    "svd": _SVD,
+    "svdvals": _SVD,
+    "eigh": "linalg.eigh: {}The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated "
+    "eigenvalues (error code: {}).",
+}
+
+
+def diverged(name: str, a: Array, error: Exception) -> str:
+    """Return what PyTorch says where an algorithm has no result for matrices."""
+    message = _DIVERGED.get(name)
+    if message is None:
+        return f"{name}: {error}"
+    unusual = ~np.isfinite(a).all((-2, -1)).reshape(-1)
+    return message.format(f"(Batch element {unusual.argmax()}): " if a.ndim > 2 else "", a.shape[-1] - 1)
 
 
 ALGORITHMS = {

@@ -51,7 +51,8 @@ def _chosen(a: Array, step: int) -> tuple[int, int]:
     alpha = (1 + np.sqrt(17.0)) / 8
     below = magnitude(a[step + 1 :, step])
     column = below.max(initial=0.0)
-    if magnitude(a[step, step]) >= alpha * column:
+    # Also where one of them is NaN.
+    if not magnitude(a[step, step]) < alpha * column:
         return step, 1
     largest = step + 1 + int(np.argmax(below))
     row = max(magnitude(a[largest, step:largest]).max(), magnitude(a[largest + 1 :, largest]).max(initial=0.0))

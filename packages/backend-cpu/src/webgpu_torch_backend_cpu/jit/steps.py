@@ -149,8 +149,7 @@ class Statements:
         if source is float16 and target.category < 2:
             return self.cast(self.cast(value, source, float32), float32, target)
         if target is float16:
-            if source is float64:
-                raise Unsupported("float64 to float16")
+            # Numbers of 64 bits are rounded twice, as in PyTorch.
             return self.emit(f"fptrunc float {self.cast(value, source, float32)} to half")
         old, new = TYPES[source.name], TYPES[target.name]
         if target.category == 0:

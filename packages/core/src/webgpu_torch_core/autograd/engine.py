@@ -14,6 +14,7 @@ from ..dispatch.registry import OPERATIONS
 from ..notices import warn, warn_once
 from ..operations.in_place.writing import summed
 from ..operations.indexing.parts import place_of_part
+from ..record.context import go_on_elsewhere
 from ..record.grad_mode import recording
 from ..record.node import Node, anomaly, order, running
 from ..replay.gradients import passes
@@ -24,7 +25,15 @@ from .pieces import Pieces
 
 Edge = tuple[Node, int]
 
+_INSIDE_OF_TRANSFORM = (
+    "backward() called inside a functorch transform. This is not supported, please use functorch.grad or functorch.vjp instead or "
+    "call backward() outside of functorch transforms."
+)
+#: returns how many calls of ``torch.vmap`` are running, of a floor above this one
+running_batches: list[Callable[[], int]] = [int]
 _pass_numbers = itertools.count()
+#: so many passes inside of one another share a stack, which holds so many calls only
+DEEP = 25
 #: runs a node whose gradients may be examples of batches of ``torch.vmap``, which is of a floor above this one
 run_with_batches: list[Callable[[Node, list[Any]], Sequence[Any]]] = [lambda node, gradients: node.run(gradients)]
 
@@ -63,6 +72,8 @@ class Pass:
         # Nodes recorded before this number are not visited: what arrives at them is returned.
         self.floor = -2
         self.turns = itertools.count()
+        # How many passes this one is inside of.
+        self.depth = 0
         # How many gradients are on their way to each leaf; None where leaves come last.
         self.missing: Counter[Node] | None = None
 
@@ -105,13 +116,17 @@ class Pass:
         else:
             inbox[number] = gradient if found is None else summed(found, gradient)
 
-    def run(self) -> dict[int, Tensor]:
-        """Visit every node that the roots lead to and return the wanted gradients."""
+    def run(self, elsewhere: bool = False) -> dict[int, Tensor]:
+        """Visit every node that the roots lead to and return the wanted gradients; ``elsewhere``: in a thread of its own."""
         # The graph, which is large by now, is about to be let go: to look for garbage in it is in vain.
-        return without_collection(self._run)
+        return without_collection(lambda: self._run(elsewhere))
 
-    def _run(self) -> dict[int, Tensor]:
+    def _run(self, elsewhere: bool) -> dict[int, Tensor]:
         saved, outer = recording.enabled, running.task
+        if outer is not None and not elsewhere:
+            self.depth = outer.depth + 1
+            if not self.depth % DEEP:
+                return go_on_elsewhere(lambda: self.run(elsewhere=True))
         recording.enabled, running.task = self.create_graph, self
         try:
             needed = None if self.wanted is None or self.floor >= 0 else self._nodes_leading_to_wanted()
@@ -354,8 +369,11 @@ def backward(
     """Add the gradients of ``tensors`` with respect to the leaves to their ``.grad``, as :func:`torch.autograd.backward`.
 
     Raises:
-        RuntimeError: a tensor has no gradient, is not a scalar and got no gradient of its own, or its graph was freed.
+        RuntimeError: a tensor has no gradient, is not a scalar and got no gradient of its own, or its graph was freed; inside
+            of a function that ``torch.func`` transforms.
     """
+    if recording.transforms or running_batches[0]():
+        raise RuntimeError(_INSIDE_OF_TRANSFORM)
     if grad_variables is not None:
         warn("`grad_variables` is deprecated. Use `grad_tensors` instead.", category=FutureWarning)
         if grad_tensors is not None:

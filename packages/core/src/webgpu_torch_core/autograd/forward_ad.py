@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from ..operations.common import attach
 from ..operations.creation.reading import tangents_told
+from ..record.context import handed_on
 from ..record.grad_mode import enable_grad
 from ..record.node import AccumulateGrad, Node
 from ..tensors.tensor import Tensor
@@ -59,6 +60,7 @@ class _Level(threading.local):
 
 
 _level = _Level()
+handed_on.append(_level)
 #: the number of the level that was entered, -1 outside of one
 _current_level = -1
 

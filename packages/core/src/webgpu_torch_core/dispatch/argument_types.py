@@ -223,7 +223,15 @@ class Overloads:
                 self._plain.add(plain)
 
     def _refusal(self, args: tuple[object, ...], kwargs: dict[str, object]) -> TypeError:
-        bound = bound_of(self._path)
+        bound, alone = bound_of(self._path), self._choices[0].parameters
+        if len(self._choices) == 1:
+            left = [*alone.values()][len(args) :]
+            missing = [each.name for each in left if each.default is each.empty and each.name not in kwargs]
+            if missing:
+                return _missing(name_of(self._path), missing)
+            unknown = [each for each in kwargs if NAMES.get(each, each) not in alone]
+            if unknown:
+                return TypeError(f"{name_of(self._path)}() got an unexpected keyword argument '{unknown[0]}'")
         given = [type(each).__name__ for each in args[bound:]]
         given += [f"{name}={type(value).__name__}" for name, value in kwargs.items()]
         expected = "".join(
@@ -231,7 +239,7 @@ class Overloads:
             for each in self._choices
         )
         return TypeError(
-            f"{self._path.rpartition('.')[2]}() received an invalid combination of arguments - got ({', '.join(given)}), but expected one of:"
+            f"{name_of(self._path)}() received an invalid combination of arguments - got ({', '.join(given)}), but expected one of:"
             f"{expected}"
         )
 
@@ -291,7 +299,7 @@ class Options:
         for name, value in kwargs.items():
             found = self.by_name[name]
             if value.__class__ not in found and not found.learn(value):
-                raise self._refusal(name, None, found.kinds, value)
+                raise self._refusal(path, name, None, found.kinds, value)
 
     def _require_places(self, args: tuple[object, ...], classes: tuple[type, ...], path: str) -> None:
         if self._names is None:
@@ -299,7 +307,7 @@ class Options:
         for place in range(self.first, min(len(args), len(self.by_place))):
             found, value = self.by_place[place], args[place]
             if value.__class__ not in found and not found.learn(value):
-                raise self._refusal((self._names or ())[place], place + 1 - bound_of(path), found.kinds, value)
+                raise self._refusal(path, (self._names or ())[place], place + 1 - bound_of(path), found.kinds, value)
         looked = zip(classes[self.first :], self.by_place[self.first :], strict=False)
         if all(each in found for each, found in looked) and len(self._right) < MOST_KINDS:
             self._right.add(classes)
@@ -316,14 +324,30 @@ class Options:
         for position, (name, value) in enumerate(given.arguments.items(), 1 - bound_of(path)):
             kinds = _kinds(signature.parameters[name], self.in_python, self._function.__name__)
             if kinds and not any(each.takes(value) for each in kinds):
-                return self._refusal(name, None if name in kwargs else position, kinds, value)
+                return self._refusal(path, name, None if name in kwargs else position, kinds, value)
         return None
 
-    def _refusal(self, name: str, position: int | None, kinds: tuple[_Kind, ...], value: object) -> TypeError:
+    def _refusal(
+        self, path: str, name: str, position: int | None, kinds: tuple[_Kind, ...], value: object
+    ) -> TypeError:
         place = "" if position is None else f" (position {position})"
-        return TypeError(
-            f"{self._function.__name__}(): argument '{name}'{place} must be {kinds[0].title}, not {type(value).__name__}"
-        )
+        function = name_of(path) if path.startswith(_PREFIXED) else self._function.__name__
+        return TypeError(f"{function}(): argument '{name}'{place} must be {kinds[0].title}, not {type(value).__name__}")
+
+
+#: modules whose functions PyTorch names by the module, too
+_PREFIXED = ("torch.fft.", "torch.linalg.", "torch.special.")
+
+
+def name_of(path: str) -> str:
+    """Return what errors call the function with a path of the public API."""
+    return path.removeprefix("torch.").removeprefix("Tensor.").removeprefix("nn.functional.").replace(".", "_")
+
+
+def _missing(name: str, missing: list[str]) -> TypeError:
+    """Return PyTorch's error, plural and singular as it has them, for a call without these arguments."""
+    told = ", ".join('"input"' if each == "self" else f'"{each}"' for each in missing)
+    return TypeError(f"{name}() missing {len(missing)} required positional argument{'s' * (len(missing) == 1)}: {told}")
 
 
 def misfit(
@@ -338,7 +362,7 @@ def misfit(
     if signature is None or any(each.kind in several for each in signature.parameters.values()):
         return None
     bound = bound_of(path)
-    name = path.removeprefix("torch.").removeprefix("Tensor.").removeprefix("nn.functional.").replace(".", "_")
+    name = name_of(path)
     taken = [each for each in signature.parameters.values() if each.name != "out" or not bound][bound:]
     by_place = [each for each in taken if each.kind is not each.KEYWORD_ONLY]
     given = len(args) - bound
@@ -369,10 +393,7 @@ def misfit(
     if wrong is not None:
         return wrong
     if missing:
-        told = ", ".join('"input"' if each == "self" else f'"{each}"' for each in missing)
-        return TypeError(
-            f"{name}() missing {len(missing)} required positional argument{'s' * (len(missing) == 1)}: {told}"
-        )
+        return _missing(name, missing)
     if unknown:
         return TypeError(f"{name}() got an unexpected keyword argument '{named[unknown[0]]}'")
     return TypeError(f"{name}() got multiple values for argument '{named[twice[0]]}'")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import Any
 
-from ..record.context import context
+from ..record.context import context, handed_on
 from ..tensors.tensor import Tensor
 from .argument_types import misfit, options_of, overloads_of
 from .autocast import follows_rule, with_autocast
@@ -46,6 +46,7 @@ class _State(threading.local):
 
 
 _state = _State()
+handed_on.append(_state)
 
 
 class DisableTorchFunctionSubclass:

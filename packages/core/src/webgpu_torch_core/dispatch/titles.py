@@ -38,12 +38,14 @@ def titled(title: Title) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         @wraps(function)
         def named(*args: Any, **kwargs: Any) -> Any:
             result = function(*args, **kwargs)
+            numbers: list[int] | None = None
             for each in (result,) if isinstance(result, Tensor) else result:
-                if each._base is not None and not any(
-                    isinstance(given, Tensor) and each._storage.number == given._storage.number for given in args
-                ):
-                    # Made by way of a view of something that nobody else sees.
-                    each._base = None
+                if each._base is not None:
+                    if numbers is None:
+                        numbers = [given._storage.number for given in args if isinstance(given, Tensor)]
+                    if each._storage.number not in numbers:
+                        # Made by way of a view of something that nobody else sees.
+                        each._base = None
                 if each._grad_fn is not None and not any(each is given for given in args):
                     each._grad_fn.title = title if isinstance(title, str) else title(args, kwargs)
             return result

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from ..record.context import context
+from ..record.context import context, handed_on
 from ..tensors.tensor import Tensor
 
 #: an argument or a result of an operation: a tensor, a number, or sequences of them
@@ -60,6 +60,7 @@ class _State(threading.local):
 
 
 _state = _State()
+handed_on.append(_state)
 
 
 class DisableTorchDispatch:

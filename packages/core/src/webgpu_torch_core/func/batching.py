@@ -16,7 +16,7 @@ from typing import Any
 from ..dispatch.overrides import PATHS, DisableTorchFunctionSubclass, count_modes, disabled_implementation
 from ..dispatch.registry import OPERATIONS
 from ..ir.layouts import Layout, layout
-from ..record.context import context
+from ..record.context import context, handed_on
 from ..record.devices import meta_engine
 from ..tensors.pytree import tree_leaves, tree_map
 from ..tensors.storage import MetaValue, new_storage
@@ -30,6 +30,7 @@ class _Levels(threading.local):
 
 
 _levels = _Levels()
+handed_on.append(_levels)
 RANDOM_REFUSED = (
     "vmap: called random operation while in randomness error mode. Please either use the 'same' or 'different' randomness "
     "flags on vmap or perform the randomness operation out of vmap"

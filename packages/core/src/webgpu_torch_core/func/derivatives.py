@@ -100,9 +100,7 @@ class _Run:
 
     def _stand_in(self, leaf: Any, leaves: list[Any]) -> Any:
         if not isinstance(leaf, Tensor):
-            raise ValueError(
-                f"expected the differentiated arguments to contain only Tensors, got unexpected input {leaf!r}"
-            )
+            raise ValueError(f"Thing passed to transform API must be Tensor, got {type(leaf)}")
         fresh = _fresh(leaf, self.level)
         leaves.append(fresh)
         if self.writable:
@@ -275,7 +273,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         if given != spec:
             raise RuntimeError(
                 f"Expected pytree structure of cotangents to be the same as pytree structure of outputs to the function. "
-                f"cotangents: {given}, primal output: {spec}"
+                f"cotangents: {_pictured(given)}, primal output: {_pictured(spec)}"
             )
         level = level_of(seeds, {})
         if level > run.level:
@@ -310,6 +308,12 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         )
     for name, each in (("primals", primals), ("tangents", tangents)):
         _require_tensors(tree_leaves(each), name)
+    for primal, tangent in zip(tree_leaves(primals), tree_leaves(tangents), strict=True):
+        if primal.shape != tangent.shape:
+            raise RuntimeError(
+                "Trying to set a forward gradient that has a different size than that of the original Tensor, this is not "
+                f"supported. Tensor is of size {list(primal.shape)} while the given forward gradient is of size {list(tangent.shape)}."
+            )
     with enable_grad():
         run = _Run(func, primals, {}, range(len(primals)), writable=True)
         outputs, aux = _split_aux(run.result, has_aux, "jvp(f, primals, tangents)")
@@ -335,6 +339,17 @@ def jvp(func: Callable[..., Any], primals: Any, tangents: Any, *, strict: bool =
         results = tree_unflatten(run.examples(products), spec)
     value = _settled(run.released(outputs))
     return (value, _settled(results), run.released(aux)) if has_aux else (value, _settled(results))
+
+
+class _Star:
+    """Stands for a leaf where the structure of a tree is shown."""
+
+    def __repr__(self) -> str:
+        return "*"
+
+
+def _pictured(spec: TreeSpec) -> object:
+    return tree_unflatten([_Star()] * spec.num_leaves, spec)
 
 
 def _require_tensors(leaves: Sequence[object], name: str) -> None:

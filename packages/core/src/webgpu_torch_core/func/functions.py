@@ -14,7 +14,7 @@ from ..record.context import context
 from ..record.node import Node
 from ..tensors.pytree import tree_flatten, tree_map, tree_unflatten
 from ..tensors.tensor import Tensor
-from .batching import batch_size, batched, example_of, held, is_batched, level_of, one_by_one, randomness
+from .batching import batch_size, batched, current_level, example_of, held, is_batched, level_of, one_by_one, randomness
 from .mapping import spread
 
 # Not typing.NamedTuple: typing is slow to import.
@@ -48,7 +48,8 @@ def over_batches(function: type[Function], args: tuple[object, ...]) -> object:
     if not own:
         raise RuntimeError(
             f"You tried to vmap over {name}, but it does not have vmap support. Please override and implement the vmap "
-            "staticmethod or set generate_vmap_rule=True."
+            "staticmethod or set generate_vmap_rule=True. For more details, please see "
+            "https://pytorch.org/docs/main/notes/extending.func.html"
         )
     dims = tree_map(lambda each: 0 if is_batched(each, level) else None, args)
     result = function.vmap(VmapInfo(batch_size(level), randomness(level)), dims, *held(args, level))
@@ -101,3 +102,4 @@ def _run_with_batches(node: Node, gradients: Sequence[Tensor | None]) -> Sequenc
 
 Function.over_batches = over_batches
 engine.run_with_batches[:] = [_run_with_batches]
+engine.running_batches[:] = [current_level]

@@ -211,9 +211,12 @@ def _shown(func: Any, level: int, args: Any, kwargs: Any) -> Any:
 @rule("fetch")
 @rule("item", "tolist", "numpy", "__array__", "__int__", "__float__", "__index__", "__complex__", "equal", "is_nonzero")
 def _escaped(func: Any, level: int, args: Any, kwargs: Any) -> Any:
+    name = func.__name__
+    name = "item" if name in ("__int__", "__float__", "__index__", "__complex__") else name.strip("_")
     raise RuntimeError(
-        f"vmap: It looks like you're calling .{func.__name__.strip('_')}() on a Tensor. We don't support vmap over calling "
-        f".{func.__name__.strip('_')}() on a Tensor, please try to rewrite what you're doing with other operations."
+        f"vmap: It looks like you're calling .{name}() on a Tensor. We don't support vmap over calling .{name}() on a Tensor, please "
+        "try to rewrite what you're doing with other operations. If error is occurring somewhere inside PyTorch internals, please "
+        "file a bug report."
     )
 
 

@@ -61,9 +61,22 @@ def _batched_position(value: Any, subscript: Any, level: int) -> tuple[Any, int]
     return (own, *spread), 0
 
 
+def _refuse_masks(subscript: object, level: int) -> None:
+    if any(is_batched(each, level) and each.dtype.category == 0 for each in tree_leaves(subscript)):
+        raise RuntimeError(
+            "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing with a "
+            "boolean mask."
+        )
+
+
 def get_item(func: Any, level: int, args: Any, kwargs: Any) -> Any:
-    """Return a subscript of each example."""
+    """Return a subscript of each example.
+
+    Raises:
+        RuntimeError: each example has a mask of its own, which shows another number of elements.
+    """
     value, subscript = args
+    _refuse_masks(subscript, level)
     found = _batched_position(value, subscript, level)
     if found is None:
         return one_by_one(func, level, args, kwargs)
@@ -76,7 +89,7 @@ def set_item(func: Any, level: int, args: Any, kwargs: Any) -> None:
     """Write at a subscript of each example.
 
     Raises:
-        RuntimeError: the tensor is the same for all examples, but what is written is not.
+        RuntimeError: the tensor is the same for all examples, but what is written is not; or each has a mask of its own.
     """
     value, subscript, source = args
     if not is_batched(value, level):
@@ -84,6 +97,7 @@ def set_item(func: Any, level: int, args: Any, kwargs: Any) -> None:
             "vmap: inplace arithmetic(self, *extra_args) is not possible because there exists a Tensor `other` in "
             "extra_args that has more elements than `self`: what all examples share cannot hold each one's values"
         )
+    _refuse_masks(subscript, level)
     entries = _entries(value, subscript)
     if any(isinstance(each, Tensor | list | bool) for each in entries) or any(
         is_batched(each, level) for each in tree_leaves(entries)

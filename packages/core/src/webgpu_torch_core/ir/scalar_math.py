@@ -353,7 +353,8 @@ def threefry_word(*values: int) -> int:
 
 
 def round_to_float16(value: float) -> float:
-    """Return the nearest float16 (ties to even), infinity past its range."""
+    """Return the float16 nearest to the nearest float32 (ties to even both times, as in PyTorch), infinity past its range."""
+    value = round_to_float32(value)
     if math.isnan(value) or math.isinf(value):
         return value
     try:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..ir.dtypes import dtype, float32
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Result = TypeVar("Result")
 
 
 class Context(threading.local):
@@ -59,8 +64,36 @@ class Ever:
 
 
 context = Context()
+#: what each thread has of its own and hands to one that goes on in its place
+handed_on: list[threading.local] = [context]
 ever = Ever()
 #: the type of floating-point tensors that are not told theirs; of the whole process, as in PyTorch
 default_float: list[dtype] = [float32]
 #: whether memory that nothing was written to yet has known contents
 filling: list[bool] = [False]
+
+
+def go_on_elsewhere(function: Callable[[], Result]) -> Result:
+    """Return what a function returns, called by another thread in this one's place: its stack is empty.
+
+    Raises:
+        BaseException: what the function raised.
+    """
+    own = [dict(vars(each)) for each in handed_on]
+    returned: list[Result] = []
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        for each, values in zip(handed_on, own, strict=True):
+            vars(each).update(values)
+        try:
+            returned.append(function())
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join()
+    if raised:
+        raise raised.pop()
+    return returned[0]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .changes import Hooks
+from .context import handed_on
 
 _sequence = itertools.count()
 
@@ -47,6 +48,7 @@ class _Running(threading.local):
 
 
 running = _Running()
+handed_on.append(running)
 
 
 class _Order:
@@ -301,3 +303,23 @@ class RemovableHandle:
 
     def __exit__(self, *_: object) -> None:
         self.remove()
+
+
+def lead_past_hooks(writer: Node, written: tuple[Node, int], base: Node) -> None:
+    """Have a node that writes into a view send gradients to what the view's base was, past the hooks on the view, as in PyTorch."""
+    other = _past_hooks(written, base)
+    if other is not written:
+        writer.edges = tuple(other if edge == written else edge for edge in writer.edges)
+
+
+def _past_hooks(edge: tuple[Node, int], end: Node) -> tuple[Node, int]:
+    """Return an edge that leads to a node through views as another edge does, past the hooks on them: that edge if there are none."""
+    node, number = edge
+    if node is end or len(node.edges) != 1 or node.edges[0] is None:
+        return edge
+    beyond = _past_hooks(node.edges[0], end)
+    if beyond is node.edges[0] and not (node.hooks or node.node_pre_hooks or node.pre_hooks or node.retained):
+        return edge
+    bare = Node(node.title, (beyond,), node.backward, node.output_count)
+    bare.sequence = node.sequence
+    return bare, number

@@ -221,6 +221,10 @@ class Tensor(TensorKinds, TensorMethods):
             self._requires_grad = bool(value)
             changed_tensor(self)
 
+    @requires_grad.deleter
+    def requires_grad(self) -> None:
+        raise RuntimeError("requires_grad must be a bool")
+
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
         """Set :attr:`requires_grad` in place and return the tensor."""
         if not isinstance(requires_grad, bool):
@@ -385,6 +389,10 @@ class Tensor(TensorKinds, TensorMethods):
         self.dtype = value.dtype
         self.device = value.device
         changed_tensor(self)
+
+    @data.deleter
+    def data(self) -> None:
+        raise RuntimeError("Deleting tensor data is not allowed. Delete tensor instead!")
 
     def retain_grad(self) -> None:
         """Keep ``.grad`` of a tensor that is not a leaf."""

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
+from webgpu_torch_core.ir.layouts import existing_dimension
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.common import dtype_title
 from webgpu_torch_core.operations.in_place.writing import replaced, snapshot
@@ -162,3 +163,31 @@ def wide(input: Tensor) -> Tensor:
 def narrowed(result: Tensor, kind: Any) -> Tensor:
     """Return what was computed widely in the 16-bit type of its operands; where theirs was another, as it is."""
     return result.to(kind) if kind in (torch.float16, torch.bfloat16) else result
+
+
+def check_places(input: Tensor, grid: Tensor, dims: tuple[int, ...]) -> None:
+    """Raise where a grid does not fit an input, in PyTorch's order; ``dims``: how many dimensions the two may have.
+
+    Raises:
+        RuntimeError: other numbers of dimensions or examples, coordinates of another number, or an input without places.
+    """
+    if existing_dimension(0, input.ndim) or input.shape[0] != grid.shape[0]:
+        raise RuntimeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got input with sizes "
+            f"{list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+    if grid.shape[-1] != input.ndim - 2:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {input.ndim - 2} in last dimension, but got grid with sizes "
+            f"{list(grid.shape)}"
+        )
+    if 0 in input.shape[2:]:
+        raise RuntimeError(
+            "grid_sampler(): expected input to have non-empty spatial dimensions, but input has sizes "
+            f"{list(input.shape)} with dimension {2 + list(input.shape[2:]).index(0)} being empty"
+        )
+    if input.ndim not in dims or input.ndim != grid.ndim:
+        raise RuntimeError(
+            f"grid_sampler(): expected {' or '.join(f'{each}D' for each in dims)} input and grid with same number of dimensions, but got "
+            f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )

@@ -16,7 +16,7 @@ from webgpu_torch_core.api.functional import softplus as softplus
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.notices import warn
-from webgpu_torch_core.operations.common import dtype_title, refuse_types
+from webgpu_torch_core.operations.common import attach, dtype_title, refuse_types, refusing
 from webgpu_torch_core.operations.elementwise.activation import (
     hardshrink_of,
     hardsigmoid_of,
@@ -26,10 +26,33 @@ from webgpu_torch_core.operations.elementwise.activation import (
     prelu_of,
     softshrink_of,
 )
+from webgpu_torch_core.operations.in_place.writing import replaced
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.record.devices import has_float64, on_host
 
 from ._arguments import before, narrowed, wide, written
+
+#: what PyTorch has to say besides of a function whose backward does not run
+_MORE = {
+    "leakyReLu": " File an issue at https://github.com/pytorch/pytorch if you do require supporting in-place leakRelu backward "
+    "calculation with negative slope"
+}
+
+
+def _one_way(result: Tensor, input: Tensor, slope: float, name: str) -> Tensor:
+    """Return a result that is stored in its input, where only a slope that is not negative leaves the input's sign to be seen.
+
+    With any other PyTorch's backward, which reads the result, refuses to run, and so does this one.
+    """
+    node = result.grad_fn
+    if slope >= 0 or node is None:
+        return result
+    refusal = RuntimeError(
+        f"In-place {name} backward calculation is triggered with a negative slope which is not supported. This is caused by calling "
+        "in-place forward function with a negative slope, please call out-of-place version instead."
+        + _MORE.get(name, "")
+    )
+    return attach(result.detach(), node.name(), (input,), refusing(refusal))
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -47,14 +70,19 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` where positive, ``alpha * (exp(x) - 1)`` elsewhere (Clevert et al., 2015)."""
-    target, input = input, before(input, inplace)
-    return written(target, _elu(input, alpha), inplace)
+    if not inplace:
+        return _elu(input, alpha)
+    target, input = input, before(input, True)
+    return replaced(target, _one_way(_elu(input, alpha), input, alpha, "elu"))
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """``x`` where positive, ``negative_slope * x`` elsewhere."""
-    target, input = input, before(input, inplace)
-    return written(target, _leaky_relu(input, negative_slope=negative_slope), inplace)
+    if not inplace:
+        return _leaky_relu(input, negative_slope=negative_slope)
+    target, input = input, before(input, True)
+    result = _leaky_relu(input, negative_slope=negative_slope)
+    return replaced(target, _one_way(result, input, negative_slope, "leakyReLu"))
 
 
 def sigmoid(input: Tensor) -> Tensor:
@@ -156,7 +184,8 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     target, input = input, before(input, inplace)
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
-    return written(target, _elu_of(input, alpha=float(alpha), slope=1.0 / alpha), inplace)
+    result = _elu_of(input, alpha=float(alpha), slope=1.0 / alpha)
+    return replaced(target, _one_way(result, input, alpha, "elu")) if inplace else result
 
 
 @titled("EluBackward0")
@@ -164,7 +193,7 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
     """``scale * elu(x, alpha)`` with the constants of Klambauer et al. (2017)."""
     target, input = input, before(input, inplace)
     scale, alpha = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
-    return written(target, elu(input, alpha) * scale, inplace)
+    return written(target, narrowed(elu(wide(input), alpha) * scale, input.dtype), inplace)
 
 
 @titled("MishBackward0")
@@ -220,8 +249,9 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
             f"Halving dimension must be even, but dimension {dim % input.ndim} is size {input.shape[dim]}"
         )
     refuse_types("glu_cpu", input, 0, 1, 3)
-    half = input.shape[dim] // 2
-    return input.narrow(dim, 0, half) * input.narrow(dim, half, half).sigmoid()
+    half, whole = input.shape[dim] // 2, wide(input)
+    result = whole.narrow(dim, 0, half) * whole.narrow(dim, half, half).sigmoid()
+    return result if whole is input else result.to(input.dtype)
 
 
 def _implicit(name: str, input: Tensor, dim: int | None) -> int:

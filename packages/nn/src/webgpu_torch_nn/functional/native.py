@@ -12,7 +12,7 @@ from webgpu_torch_core.dispatch.overrides import publish
 from webgpu_torch_core.operations.common import attach
 from webgpu_torch_core.operations.outputs import into
 
-from ._arguments import wide
+from ._arguments import check_places, wide
 from .embedding import _bag_parts
 from .embedding import embedding_bag as bags_of_rows
 from .normalization import _per_channel, _scaled, _update, group_norm, layer_norm
@@ -155,8 +155,7 @@ def grid_sampler_2d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
     """:func:`grid_sampler` of images [n, c, h, w]."""
-    if input.ndim != 4:
-        raise RuntimeError(f"grid_sampler_2d(): expected 4D input, but got input with sizes {list(input.shape)}")
+    check_places(input, grid, (4,))
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
@@ -164,8 +163,7 @@ def grid_sampler_3d(
     input: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool
 ) -> Tensor:
     """:func:`grid_sampler` of volumes [n, c, d, h, w]."""
-    if input.ndim != 5:
-        raise RuntimeError(f"grid_sampler_3d(): expected 5D input, but got input with sizes {list(input.shape)}")
+    check_places(input, grid, (5,))
     return grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 

@@ -393,7 +393,21 @@ class ParameterDict(Module):
 
     def copy(self) -> ParameterDict:
         """Return a ParameterDict of the same values."""
-        return ParameterDict(dict(self.items()))
+        return ParameterDict(self)
+
+    def __or__(self, other: object) -> ParameterDict:
+        copy = self.copy()
+        copy.update(other)
+        return copy
+
+    def __ror__(self, other: ParameterDict) -> ParameterDict:
+        copy = other.copy()
+        copy.update(self)
+        return copy
+
+    def __ior__(self, other: object) -> Self:
+        self.update(other)
+        return self
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """Return the value of ``key``, storing ``default`` there first if it is absent."""

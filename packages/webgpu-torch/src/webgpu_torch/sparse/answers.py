@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor, device, dtype, layout
 from webgpu_torch_core.ir.layouts import wrap_dimension
 
-from .base import Answer, AnySparse, refuse
+from .base import CALLED, Answer, AnySparse, refuse
 from .compressed import CompressedTensor
 from .coordinates import SparseTensor
 from .layouts import sparse_bsc, sparse_bsr, sparse_coo, sparse_csr
@@ -251,8 +252,58 @@ def item(self: AnySparse) -> complex | bool:
     return self.to_dense().item()
 
 
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Return ``input @ weight.T + bias`` [..., n] of an input [..., m] and a weight [n, m], one of them sparse."""
+    rows = input if input.dim() < 3 else input.reshape(-1, input.shape[-1])
+    product = rows @ weight.t()
+    product = product if rows is input else product.reshape(*input.shape[:-1], weight.shape[0])
+    return product if bias is None else product + bias
+
+
+def unbind(self: AnySparse, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return the parts at all indices of a dimension."""
+    dim = wrap_dimension(dim, self.dim())
+    return tuple([self.select(dim, each) for each in range(self.shape[dim])])
+
+
+def _no_array(self: AnySparse, *args: Answer, **kwargs: Answer) -> NoReturn:
+    raise TypeError(f"can't convert {CALLED[self.layout]} layout tensor to numpy. Use Tensor.to_dense() first.")
+
+
+def _no_memory(self: AnySparse) -> NoReturn:
+    raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+
+def _no_storage(self: AnySparse) -> NoReturn:
+    raise NotImplementedError(f"Cannot access storage of {CALLED[self.layout]}TensorImpl")
+
+
+def _no_other_shape(self: AnySparse, *args: Answer) -> NoReturn:
+    if isinstance(self, CompressedTensor):
+        raise RuntimeError("Sparse CSR tensors do not have is_contiguous")
+    raise RuntimeError("reshape is not implemented for sparse tensors")
+
+
 ANSWERS: dict[str, Callable[..., Answer]] = {
     each.__name__: each
-    for each in (zero_, copy_, sparse_mask, norm, stride, is_contiguous, any, select, index_select, item)
+    for each in (
+        zero_,
+        copy_,
+        sparse_mask,
+        norm,
+        stride,
+        is_contiguous,
+        any,
+        select,
+        index_select,
+        item,
+        linear,
+        unbind,
+    )
 }
+ANSWERS |= {
+    "__bool__": lambda self: bool(self.to_dense()), "__int__": lambda self: int(self.to_dense()),
+    "__float__": lambda self: float(self.to_dense()), "numpy": _no_array, "__array__": _no_array, "tolist": _no_memory,
+    "data_ptr": _no_memory, "storage": _no_storage, "untyped_storage": _no_storage, "reshape": _no_other_shape, "flatten": _no_other_shape,
+}  # fmt: skip
 ANSWERS["__getitem__"] = part

@@ -385,14 +385,6 @@ def _dense_times(dense: Tensor, sparse: AnySparse) -> Tensor:
     return sparse.t().matmul(dense.t()).t()
 
 
-def _linear(input: Tensor, weight: AnySparse, bias: Tensor | None = None) -> Tensor:
-    if isinstance(input, AnySparse) or not isinstance(weight, AnySparse):
-        refuse("torch.nn.functional.linear of such an input")
-    rows = input if input.dim() < 3 else input.reshape(-1, input.shape[-1])
-    product = (rows @ weight.t()).reshape(*input.shape[:-1], weight.shape[0])
-    return product if bias is None else product + bias
-
-
 @noted("AddmmBackward0")
 def _addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
     product = mat1 @ mat2
@@ -417,5 +409,4 @@ _WITH_DENSE: dict[str, Callable[..., Answer]] = {
     "mul": lambda dense, sparse: sparse.mul(dense),
     "matmul": _dense_times,
     "addmm": _addmm,
-    "linear": _linear,
 }

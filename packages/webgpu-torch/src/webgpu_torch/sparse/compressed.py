@@ -323,8 +323,13 @@ class CompressedTensor(AnySparse):
         if self._batch or self.dense_dim():
             refuse("torch.matmul of a batch")
         if other.dim() not in (1, 2) or self._sizes[1] != other.shape[0]:
+            sizes = "x".join(map(str, self._sizes))
+            if other.dim() == 1:
+                raise RuntimeError(
+                    f"size mismatch, got input ({self._sizes[0]}), mat ({sizes}), vec ({other.shape[0]})"
+                )
             raise RuntimeError(
-                f"mat1 and mat2 shapes cannot be multiplied: {tuple(self._sizes)} and {tuple(other.shape)}"
+                f"mat1 and mat2 shapes cannot be multiplied ({sizes} and {'x'.join(map(str, other.shape))})"
             )
         if isinstance(other, AnySparse):
             return self._times_sparse(other)

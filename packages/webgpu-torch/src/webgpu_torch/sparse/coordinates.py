@@ -290,6 +290,26 @@ class SparseTensor(AnySparse):
         mine = self.coalesce()
         return mine._with(mine._held**exponent)
 
+    def _require_product(self, other: Tensor) -> None:
+        """Raise unless there is a product with another tensor: of matrices, of one and a vector, or of batches of matrices."""
+        count = len(self._sizes)
+        if self.dense_dim() or (count == 1 and other.dim() == 2):
+            raise RuntimeError(f"addmm: matrices expected, got {len(self._positions)}D tensor")
+        if count == other.dim() == 3:
+            if self._sizes[0] != other.shape[0]:
+                raise RuntimeError("bmm_sparse: 'self.size(0)' and 'mat2.size(0)' must match")
+            return
+        if count == 2 and other.dim() == 1 and self._sizes[1] != other.shape[0]:
+            raise RuntimeError("mv: expected self.size(-1) == vec.size(-1)")
+        if count != 2 or other.dim() not in (1, 2):
+            raise RuntimeError(
+                f"mat1 and mat2 shapes cannot be multiplied: {tuple(self._sizes)} and {tuple(other.shape)}"
+            )
+        if self._sizes[1] != other.shape[0]:
+            raise RuntimeError(
+                f"addmm: Argument #3 (dense): Expected dim 0 size {self._sizes[1]}, got {other.shape[0]}"
+            )
+
     @noted(product)
     def matmul(self, other: Tensor) -> Tensor:
         """Return the product ``[m, k] @ [k, n]``, or ``[m, k] @ [k]``: dense with a dense operand, else sparse.
@@ -297,10 +317,9 @@ class SparseTensor(AnySparse):
         Raises:
             RuntimeError: sizes do not match.
         """
-        if len(self._sizes) != 2 or self.dense_dim() or other.dim() not in (1, 2) or self._sizes[1] != other.shape[0]:
-            raise RuntimeError(
-                f"mat1 and mat2 shapes cannot be multiplied: {tuple(self._sizes)} and {tuple(other.shape)}"
-            )
+        self._require_product(other)
+        if len(self._sizes) == 3:
+            return torch.stack([one @ two for one, two in zip(self.unbind(0), other.unbind(0), strict=True)])
         if isinstance(other, AnySparse):
             return _from_dense(self.matmul(other.to_dense()))
         rows, columns = self._positions

@@ -54,10 +54,17 @@ def sparse_coo_tensor(
     held = torch.as_tensor(values, dtype=dtype, device=device)
     held = held.reshape(1) if held.dim() == 0 else held
     positions = torch.as_tensor(indices, dtype=torch.int64, device=held.device)
-    if positions.dim() != 2 or positions.shape[1] != held.shape[0]:
+    if positions.dim() != 2:
+        raise RuntimeError(f"indices must be sparse_dim x nnz, but got: {list(positions.shape)}")
+    if size is not None and len(size) != positions.shape[0] + held.dim() - 1:
         raise RuntimeError(
-            f"indices of shape [sparse_dim, nnz] and values of shape [nnz, ...] are asked for, not {tuple(positions.shape)} and "
-            f"{tuple(held.shape)}"
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, sparse_dim = {positions.shape[0]}, "
+            f"dense_dim = {held.dim() - 1}"
+        )
+    if positions.shape[1] != held.shape[0]:
+        raise RuntimeError(
+            "indices and values must have same nnz, but got nnz from indices: "
+            f"{positions.shape[1]}, nnz from values: {held.shape[0]}"
         )
     counted = positions.shape[0] > 0 and positions.shape[1] > 0
     # One read of both bounds of all dimensions.

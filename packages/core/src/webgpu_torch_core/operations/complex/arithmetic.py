@@ -49,13 +49,22 @@ def holomorphic(
     imag: Callable[..., Tensor],
     derivative: Callable[[Tensor], Tensor],
     input: Tensor,
+    divides: bool = False,
 ) -> Tensor:
-    """Return a function of one complex tensor given its parts and derivative; the gradient is ``grad * conj(f')``."""
+    """Return a function of one complex tensor given its parts and derivative; the gradient is ``grad * conj(f')``.
+
+    ``divides``: what is given is the derivative's inverse. Where that is 0 the gradient is infinite.
+    """
     a, b = full_parts(input)
     result = join(real(a, b), imag(a, b))
     if needs_gradient(input):
         saved = input._save()
-        attach(result, title, (input,), lambda grad: grad * conj(derivative(saved.unpack())))
+
+        def run_backward(grad: Tensor) -> Tensor:
+            factor = conj(derivative(saved.unpack()))
+            return grad / factor if divides else grad * factor
+
+        attach(result, title, (input,), run_backward)
     return result
 
 
@@ -228,7 +237,9 @@ def sgn_of(input: Tensor) -> Tensor:
     """Return ``input / |input|``, 0 at 0."""
     size = e.abs(input)
     zero = size == 0
-    return input / e.select_(size.new_ones(()), size, zero)
+    result = input / e.select_(size.new_ones(()), size, zero)
+    # Nor has it a gradient there.
+    return result * e.logical_not(zero) if needs_gradient(input) else result
 
 
 def _angle(a: Any, b: Any) -> Any:
@@ -291,7 +302,9 @@ def _simple_power(input: Tensor, exponent: float) -> Tensor | None:
     if exponent == -2:
         return e.reciprocal(input * input)
     if exponent == 0.5:
-        return e.sqrt(input)
+        saved, result = input._save(), e.sqrt(input.detach())
+        # As of any power: at 0 it is undefined, where that of the root itself is infinite.
+        return attach(result, "PowBackward0", (input,), lambda grad: grad * conj(e.rsqrt(saved.unpack()) * 0.5))
     if exponent == -0.5:
         return e.rsqrt(input)
     return None

@@ -44,14 +44,14 @@ Parts = Callable[[Any, Any], tuple[Any, Any]]
 
 
 def _function(
-    name: str, title: str, parts: Parts, derivative: Callable[[Tensor], Tensor]
+    name: str, title: str, parts: Parts, derivative: Callable[[Tensor], Tensor], divides: bool = False
 ) -> Callable[[Any, Tensor], Tensor]:
-    """Return the rule of a holomorphic function given its parts and its derivative."""
+    """Return the rule of a holomorphic function given its parts and its derivative; ``divides``: that one's inverse."""
     real = kernel(f"complex_{name}_real", lambda a, b: parts(a, b)[0])
     imag = kernel(f"complex_{name}_imag", lambda a, b: parts(a, b)[1])
 
     def rule(function: Any, input: Tensor) -> Tensor:
-        return holomorphic(f"{title}Backward0", real, imag, derivative, input)
+        return holomorphic(f"{title}Backward0", real, imag, derivative, input, divides)
 
     rule.__name__ = f"{name}_rule"
     return rule
@@ -108,14 +108,15 @@ exp2_rule = _function(
     "exp2", "Exp2", lambda a, b: _exp(a * math.log(2.0), b * math.log(2.0)), lambda z: e.exp2(z) * math.log(2.0)
 )
 expm1_rule = _function("expm1", "Expm1", _expm1, lambda z: e.exp(z))
-log_rule = _function("log", "Log", _log(1.0), lambda z: e.reciprocal(z))
-log2_rule = _function("log2", "Log2", _log(1.0 / math.log(2.0)), lambda z: e.reciprocal(z * math.log(2.0)))
-log10_rule = _function("log10", "Log10", _log(1.0 / math.log(10.0)), lambda z: e.reciprocal(z * math.log(10.0)))
+log_rule = _function("log", "Log", _log(1.0), lambda z: z, divides=True)
+log2_rule = _function("log2", "Log2", _log(1.0 / math.log(2.0)), lambda z: z * math.log(2.0), divides=True)
+log10_rule = _function("log10", "Log10", _log(1.0 / math.log(10.0)), lambda z: z * math.log(10.0), divides=True)
 log1p_rule = _function(
     "log1p",
     "Log1P",
     lambda a, b: (_log1p_size(a, b), atan2(b, a + 1.0)),
-    lambda z: e.reciprocal(z + 1.0),
+    lambda z: z + 1.0,
+    divides=True,
 )
 
 
@@ -136,7 +137,7 @@ def _sqrt(a: Any, b: Any) -> tuple[Any, Any]:
     return where(endless, absolute(b), real), where(endless, b, imag)
 
 
-sqrt_rule = _function("sqrt", "Sqrt", _sqrt, lambda z: e.reciprocal(e.sqrt(z) * 2.0))
+sqrt_rule = _function("sqrt", "Sqrt", _sqrt, lambda z: e.sqrt(z) * 2.0, divides=True)
 
 
 def rsqrt_rule(function: Any, input: Tensor) -> Tensor:
@@ -272,8 +273,8 @@ asinh_rule = _function(
     "asinh", "Asinh", lambda a, b: (lambda p: (p[1], -p[0]))(_asin(-b, a)), lambda z: e.rsqrt(_square(z) + 1.0)
 )
 acosh_rule = _function("acosh", "Acosh", _acosh, lambda z: e.reciprocal(e.sqrt(z - 1.0) * e.sqrt(z + 1.0)))
-atanh_rule = _function("atanh", "Atanh", _atanh, lambda z: e.reciprocal(1.0 - _square(z)))
-atan_rule = _function("atan", "Atan", _turned(_atanh), lambda z: e.reciprocal(_square(z) + 1.0))
+atanh_rule = _function("atanh", "Atanh", _atanh, lambda z: 1.0 - _square(z), divides=True)
+atan_rule = _function("atan", "Atan", _turned(_atanh), lambda z: _square(z) + 1.0, divides=True)
 
 
 # Others

@@ -342,6 +342,8 @@ def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor
     Raises:
         RuntimeError: fewer than two tensors, or sizes that do not fit.
     """
+    if isinstance(tensors, Tensor):
+        raise TypeError("linalg_multi_dot(): argument 'tensors' (position 1) must be tuple of Tensors, not Tensor")
     chain = list(tensors)
     if len(chain) < 2:
         raise RuntimeError(f"multi_dot(): expected at least 2 tensors but got {len(chain)}")
@@ -415,7 +417,10 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
             f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {dtype_title(x.dtype)}"
         )
     if x.dtype is not y.dtype:
-        raise RuntimeError("linalg.vecdot: Expected x and y to have the same dtype")
+        raise RuntimeError(
+            f"linalg.vecdot: Expected x and y to have the same dtype, but found x of type {dtype_title(x.dtype)} and y of type "
+            f"{dtype_title(y.dtype)} instead"
+        )
     if x.ndim == y.ndim == 1:
         return vdot(x, y, out=out)
     left = x.conj() if x.dtype.is_complex else x
@@ -425,6 +430,10 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1, out: Tensor | None = None) ->
 @operation("composite", namespace="linalg", method=False)
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
     """The Vandermonde matrix: powers 0, 1, … of the last dimension's elements as columns."""
+    if x.dtype.category == 2 and x.dtype.itemsize < 4:
+        raise RuntimeError(
+            f"linalg.vander supports floating point, complex, and integer tensors, but got {dtype_title(x.dtype)}"
+        )
     if x.dtype.category == 0:
         raise RuntimeError("linalg.vander: bool is not supported")
     x = x.unsqueeze(-1) if x.ndim == 0 else x

@@ -203,6 +203,8 @@ def arange(
         start, end = 0, start
     start = 0 if start is None else start
     numbers: list[Any] = [each.item() if isinstance(each, Tensor) else each for each in (start, end, step)]
+    if any(isinstance(each, complex) for each in numbers):
+        raise RuntimeError("value cannot be converted to type double without overflow")
     first, last, by = numbers
     usual = default_float[0] if any(isinstance(each, float) for each in numbers) else int64
     kind, place = asked(dtype, device, out, usual)

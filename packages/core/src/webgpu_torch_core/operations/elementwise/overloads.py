@@ -15,6 +15,7 @@ from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import (
     attach,
+    check_apart,
     is_half,
     laid_out,
     needs_gradient,
@@ -421,6 +422,7 @@ def _masked_fill_in_place(self: Tensor, mask: Tensor, value: Any) -> Tensor:
         warn_of_repeats("masked_fill_")
         repeated = tuple(each for each in range(self.ndim) if shown.shape[each] != self.shape[each])
         mask = mask.expand(self.shape).any(repeated, True)
+    check_apart(shown, mask, but_same=True)
     _fill_where(shown, mask, value)
     refuse_gradient(self, shown)
     return self

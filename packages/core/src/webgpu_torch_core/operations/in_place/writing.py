@@ -13,7 +13,7 @@ from ...ir.layouts import Layout, broadcast_strides, contiguous_strides, is_dens
 from ...ir.layouts import layout as make_layout
 from ...notices import warn, warn_of_resizing
 from ...record.grad_mode import no_grad, recording
-from ...record.node import Node
+from ...record.node import Node, lead_past_hooks
 from ...tensors.saved_tensors import short_name
 from ...tensors.tensor import MetaValue, Tensor, new_storage
 from ..common import check_apart, require_castable
@@ -170,7 +170,10 @@ def rebase_gradient(target: Tensor, node: Node, number: int) -> None:
     """Make a node the last writer of a tensor, and of what it is a view of."""
     source = Tensor._from_storage(target._storage, target._layout, target.dtype, target.device)
     source._grad_fn, source._output_number = node, number
-    _track_write(target, source)
+    before = None if target._grad_fn is None else (target._grad_fn, target._output_number)
+    _track_write(target, source, written=before)
+    if target._retains_grad and before is not None:
+        _retain_again(target, before)
 
 
 def summed(first: Tensor, second: Tensor) -> Tensor:
@@ -272,7 +275,7 @@ def assign(target: Tensor, source: Tensor, fresh: bool = False, made: bool = Fal
     before = target._gradient_edge() if tracked else None
     write(target, source.detach() if source.requires_grad else source, fresh, made)
     if tracked and target.dtype.category >= 2:
-        _track_write(target, source, None if fresh and source.requires_grad else before, fresh)
+        _track_write(target, source, None if fresh and source.requires_grad else before, fresh, before)
         if target._retains_grad and before is not None:
             _retain_again(target, before)
     return target
@@ -367,11 +370,14 @@ def write_kernel(
     )  # fmt: skip
 
 
-def _track_write(target: Tensor, source: Tensor, before: tuple[Node, int] | None = None, fresh: bool = True) -> None:
+def _track_write(
+    target: Tensor, source: Tensor, before: tuple[Node, int] | None = None, fresh: bool = True,
+    written: tuple[Node, int] | None = None,
+) -> None:  # fmt: skip
     """Give the target (and its base, where it is a view) the gradient of the write.
 
     ``before``: what made the elements that are gone, where ``source`` was not computed from them. Their gradient is zero.
-    ``fresh``: nobody else has the source's node.
+    ``fresh``: nobody else has the source's node. ``written``: what made the elements that are gone, in any case.
     """
     edge = source._gradient_edge() if source.requires_grad else None
     base = target._base
@@ -390,6 +396,8 @@ def _track_write(target: Tensor, source: Tensor, before: tuple[Node, int] | None
             target._rebase_history(node)
         return
     base_edge = base._gradient_edge()
+    if fresh and edge is not None and written is not None and base_edge is not None:
+        lead_past_hooks(edge[0], written, base_edge[0])
     base_kind = base.dtype
     layout, whole = _common_units(target, base)
     target_kind = target.dtype

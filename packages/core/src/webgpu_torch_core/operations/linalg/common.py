@@ -14,11 +14,12 @@ class LinAlgError(RuntimeError):
 _KERNELS = {
     "linalg.cholesky": "cholesky_cpu", "linalg.eig": "linalg_eig_out_cpu", "linalg.eigvals": "linalg_eig_out_cpu",
     "linalg.eigh": "linalg_eigh_cpu", "linalg.eigvalsh": "linalg_eigh_cpu", "linalg.svd": "linalg_svd_cpu",
-    "linalg.cond": "linalg_svd_cpu", "linalg.qr": "geqrf_cpu", "linalg.det": "lu_cpu", "linalg.solve": "lu_cpu",
+    "linalg.qr": "geqrf_cpu", "linalg.det": "lu_cpu", "linalg.solve": "lu_cpu",
     "torch.lu_factor": "lu_cpu", "torch.linalg.householder_product": "orgqr_cpu",
+    "linalg.solve_triangular": "triangular_solve_cpu", "torch.linalg.ldl_factor_ex": "ldl_factor_kernel_cpu",
 }  # fmt: skip
 #: those whose kernels refuse integers, too
-_REFUSE_INTEGERS = frozenset(("linalg_eigh_cpu", "lu_cpu", "orgqr_cpu"))
+_REFUSE_INTEGERS = frozenset(("linalg_eigh_cpu", "lu_cpu", "orgqr_cpu", "triangular_solve_cpu"))
 #: functions that look at integers themselves, before their kernels
 _LOOK_FIRST = frozenset(("linalg.det", "linalg.solve"))
 

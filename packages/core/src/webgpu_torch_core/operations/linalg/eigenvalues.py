@@ -170,7 +170,7 @@ def eigh(A: Tensor, UPLO: str = "L", *, out: Any = None) -> Any:
 @operation("composite", namespace="linalg", method=False)
 def eigvalsh(A: Tensor, UPLO: str = "L", *, out: Tensor | None = None) -> Tensor:
     """Eigenvalues of Hermitian matrices, ascending."""
-    require_square("linalg.eigvalsh", A)
+    require_square("linalg.eigh", A)
     return into(_eigh(A, _upper(UPLO, "eigvalsh"))[0], out, True)
 
 

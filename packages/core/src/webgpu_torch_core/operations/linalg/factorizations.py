@@ -153,10 +153,16 @@ def _lu_gradient(P: Tensor, L: Tensor, U: Tensor, gL: Tensor, gU: Tensor) -> Ten
     return P @ solve_triangular(adjoint(U), whole, upper=False, left=False)
 
 
+def _require_matrix(name: str, A: Tensor) -> None:
+    if A.ndim < 2:
+        raise RuntimeError(f"{name}: Expected tensor with 2 or more dimensions. Got size: {list(A.shape)} instead")
+    require_matrix("torch.lu_factor", A)
+
+
 @operation("composite", namespace="linalg", method=False)
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False, out: Any = None) -> Any:
     """Packed L and U with LAPACK's pivots, and per matrix 0 or the position of a zero pivot."""
-    require_matrix("torch.lu_factor", A)
+    _require_matrix("torch.lu_factor", A)
     if not pivot:
         raise RuntimeError("linalg.lu_factor: LU without pivoting is not implemented on the CPU")
     packed, pivots, info = _lu(A)
@@ -181,6 +187,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
 @operation("composite", namespace="linalg", method=False)
 def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     """``A = P L U`` with a permutation P, unit lower triangular L and upper triangular U."""
+    _require_matrix("linalg.lu", A)
     packed, pivots, _ = lu_factor_ex(A, pivot=pivot)
     lower, upper = _unpacked(packed)
     return into(make("linalg_lu", P=_permutation(pivots, A), L=lower, U=upper), out)

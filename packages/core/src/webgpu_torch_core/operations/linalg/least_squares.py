@@ -9,11 +9,11 @@ from ...ir.dtypes import int64
 from ...ir.type_limits import finfo
 from ...record.devices import on_host
 from ...tensors.tensor import Tensor
-from ..common import attach, needs_gradient, no_view
+from ..common import attach, needs_gradient, no_view, type_title
 from ..movement.joining import cat
 from ..outputs import into
 from ..return_types import make
-from .common import adjoint, batch_shape, by_columns, require_matrix
+from .common import adjoint, batch_shape, by_columns, require_matrix, require_square
 from .eigenvalues import eigvalsh, spectral, svdvals
 
 if TYPE_CHECKING:
@@ -74,8 +74,18 @@ def pinv(
     rtol: Tensor | float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """The Moore–Penrose inverse; singular values up to ``max(atol, rtol * largest)`` count as zero."""
-    require_matrix("linalg.pinv", input)
+    """The Moore–Penrose inverse; singular values up to ``max(atol, rtol * largest)`` count as zero.
+
+    Raises:
+        RuntimeError: no matrix of 32- or 64-bit floating-point or complex numbers.
+    """
+    if input.ndim < 2 or input.dtype.category < 2 or input.dtype.itemsize < 4:
+        raise RuntimeError(
+            f"linalg.pinv({type_title(input)}{{{list(input.shape)}}}): expected a tensor with 2 or more dimensions of float, double, "
+            "cfloat or cdouble types"
+        )
+    if hermitian:
+        require_square("linalg.eigh", input)
     return into(_pinv(input, rcond if rcond is not None else rtol, atol, hermitian)[0], out)
 
 
@@ -95,11 +105,18 @@ def matrix_rank(
     rtol: Tensor | float | None = None,
     out: Tensor | None = None,
 ) -> Tensor:
-    """How many singular values are above ``max(atol, rtol * largest)``."""
+    """How many singular values are above ``max(atol, rtol * largest)``.
+
+    Raises:
+        RuntimeError: no matrix, or one of a type whose resolution is not known where nothing says what counts as zero.
+    """
     A = input
-    require_matrix("linalg.matrix_rank", A)
+    if A.ndim < 2:
+        raise RuntimeError("torch.linalg.matrix_rank: The input tensor input must have at least 2 dimensions.")
     if tol is not None:
         atol, rtol = tol, 0.0
+    if rtol is None and not _positive(atol):
+        _require_resolution(A)
     S = svdvals(A.detach()) if not hermitian else eigvalsh(A.detach()).abs()
     if S.shape[-1] == 0:
         return into(A.new_zeros(batch_shape(A), dtype=int64), out)
@@ -113,6 +130,15 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     Raises:
         RuntimeError: sizes that do not fit, or an unknown driver.
     """
+    if A.ndim < 2:
+        raise RuntimeError("torch.linalg.lstsq: input must have at least 2 dimensions.")
+    if A.dtype is not B.dtype:
+        raise RuntimeError(
+            "torch.linalg.lstsq: Expected input and other to have the same dtype, but got input's dtype "
+            f"{type_title(A)} and other's dtype {type_title(B)}"
+        )
+    if rcond is None:
+        _require_resolution(A)
     require_matrix("torch.linalg.lstsq", A, "input")
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError("torch.linalg.lstsq: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)")
@@ -135,6 +161,12 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     solution = no_view(solution.squeeze(-1)) if vector else solution
     values = S if driver in ("gelsd", "gelss") else S.new_empty(0)
     return into(make("linalg_lstsq", solution=solution, residuals=residuals, rank=rank, singular_values=values), out)
+
+
+def _require_resolution(A: Tensor) -> None:
+    """Raise unless it is told from a type's resolution which singular values count as zero."""
+    if A.dtype.category < 2 or A.dtype.itemsize < 4:
+        raise RuntimeError("This function doesn't handle types other than float and double")
 
 
 def _rank(A: Tensor, S: Tensor, rtol: float | None) -> Tensor:

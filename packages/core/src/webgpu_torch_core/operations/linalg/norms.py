@@ -9,6 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.layouts import wrap_dimension
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
+from ..common import type_title
 from ..outputs import into
 from ..reduction.moments import vector_norm
 from .common import require_matrix, require_square
@@ -45,7 +46,9 @@ def matrix_norm(
     if dims[0] == dims[1]:
         raise RuntimeError(f"linalg.matrix_norm: dims must be different. Got ({dim[0]}, {dim[1]})")
     if A.dtype.category < 2:
-        raise RuntimeError(f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {A.dtype!r}")
+        raise RuntimeError(
+            f"linalg.matrix_norm: Expected a floating point or complex tensor as input. Got {type_title(A)}"
+        )
     matrix = (A if dtype is None else A.to(dtype)).movedim(dims, (-2, -1))
     result = _matrix_norm(matrix, ord)
     if keepdim:
@@ -120,7 +123,8 @@ def cond(A: Tensor, p: Any = None, *, out: Tensor | None = None) -> Tensor:
     if A.ndim < 2:
         which = f"{title}: The input tensor A" if isinstance(p, str) else "linalg.cond: The input tensor"
         raise RuntimeError(f"{which} must have at least 2 dimensions.")
-    require_matrix("linalg.cond", A)
+    whole = p in (None, 2, -2, "nuc")
+    require_matrix("linalg.svd" if whole else "linalg.inv", A)
     if isinstance(p, str):
         require_square(title, A)
     if p not in (None, "fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf):

@@ -108,7 +108,7 @@ def _solve(A: Tensor, B: Tensor, left: bool) -> tuple[Tensor, Tensor]:
     if not left:
         turned, info = _solve(A.mT, columns.mT, True)
         return no_view(turned.mT), info
-    batch = broadcast_shapes(batch_shape(A), batch_shape(columns))
+    batch = broadcast_shapes(batch_shape(columns), batch_shape(A))
     result, info = _solved(
         A.expand(*batch, *A.shape[-2:]), columns.expand(*batch, *columns.shape[-2:]), "LinalgSolveExBackward0"
     )
@@ -223,6 +223,8 @@ def tensorinv(A: Tensor, ind: int = 2, *, out: Tensor | None = None) -> Tensor:
     """
     if ind <= 0:
         raise RuntimeError("Expected a strictly positive integer for 'ind'")
+    if ind > A.ndim:
+        raise RuntimeError(f"ArrayRef: invalid slice, N = {ind}; size = {A.ndim}")
     first, last = tuple(A.shape[:ind]), tuple(A.shape[ind:])
     if math.prod(first) != math.prod(last):
         raise RuntimeError(

@@ -36,7 +36,7 @@ def solve_triangular(
     if not left:
         turned = solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular)
         return into(by_columns(turned.mT), out, True)
-    batch = broadcast_shapes(batch_shape(A), batch_shape(B))
+    batch = broadcast_shapes(batch_shape(B), batch_shape(A))
     a, b = A.expand(*batch, *A.shape[-2:]), B.expand(*batch, *B.shape[-2:])
     options = {"upper": upper, "unitriangular": unitriangular}
     (result,) = host_call("solve_triangular", (a, b), (b.shape,), (B.dtype,), (0,), **options)
@@ -194,7 +194,8 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
     Raises:
         RuntimeError: more columns than rows, or more factors than columns.
     """
-    require_matrix("torch.linalg.householder_product", A, "input")
+    if A.ndim < 2:
+        raise RuntimeError("torch.linalg.householder_product: input must have at least 2 dimensions.")
     if A.shape[-2] < A.shape[-1]:
         raise RuntimeError(
             "torch.linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1]"
@@ -203,6 +204,12 @@ def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) ->
         raise RuntimeError(
             "torch.linalg.householder_product: input.shape[-1] must be greater than or equal to tau.shape[-1]"
         )
+    if tau.ndim != A.ndim - 1:
+        raise RuntimeError(
+            "torch.linalg.householder_product: Expected tau to have one dimension less than input, but got tau.ndim equal to "
+            f"{tau.ndim} and input.ndim is equal to {A.ndim}"
+        )
+    require_matrix("torch.linalg.householder_product", A, "input")
     result = eye(A.shape[-2], A.shape[-1], dtype=A.dtype, device=A.device).expand(A.shape)
     return into(by_columns(_reflected(A, tau, result, turned=False)), out)
 

@@ -48,9 +48,15 @@ def _wide(input: Tensor) -> Tensor:
     return input if input.dtype in (float32, float64) or input.dtype.is_complex else input.to(float32)
 
 
+def _of_nothing(input: Tensor, title: str) -> Tensor:
+    """Return the result for a tensor without elements, whose gradient depends on it as it does where there are some."""
+    saved, result = input._save(), input.detach().clone(memory_format=contiguous_format)
+    return attach(result, title, (input,), lambda grad: grad * saved.unpack()) if needs_gradient(input) else result
+
+
 def _softmax(input: Tensor, dim: int) -> Tensor:
     if not input.numel():
-        return input.clone(memory_format=contiguous_format)
+        return _of_nothing(input, "SoftmaxBackward0")
     result = softmax_values(_wide(input.detach()), wrap_dimension(dim, input.ndim)).to(input.dtype)
     if needs_gradient(input):
         kind = input.dtype
@@ -105,7 +111,7 @@ def _of_floats(
 def _log_softmax(input: Tensor, dim: int) -> Tensor:
     source = _wide(input.detach())
     if not source.numel():
-        return input.clone(memory_format=contiguous_format)
+        return _of_nothing(input, "LogSoftmaxBackward0")
     result = softmax_values(source, wrap_dimension(dim, source.ndim), True).to(input.dtype)
     if needs_gradient(input):
         kind = input.dtype
@@ -203,7 +209,7 @@ def layer_norm(
 def standardized(input: Tensor, dims: tuple[int, ...], eps: float, target: Layout | None = None) -> Tensor:
     """Return the input with mean 0 and variance 1 over dimensions: row-major, unless it is to have a dense ``target`` layout."""
     if not input.numel():
-        return input.clone(memory_format=contiguous_format)
+        return _of_nothing(input, "NativeLayerNormBackward0")
     normal, scale = standardize(_wide(input.detach()), dims, eps, needs_gradient(input), target)
     result = normal.to(input.dtype)
     if not needs_gradient(input):
@@ -336,6 +342,7 @@ def dropout(input: Tensor, p: Number = 0.5, training: bool = True, inplace: bool
     require_tensor("dropout", "input", 1, input)
     if not training or p == 0.0 or input.numel() == 0:
         return input
+    refuse_types("bernoulli_scalar_cpu_", input, 3)
     if p == 1.0:
         result = input * input.new_zeros(())
     else:

@@ -278,6 +278,8 @@ def randint(
 
 def integers(low: int, high: int, shape: tuple[int, ...], kind: dtype, place: device, generator: Any) -> Tensor:
     """Return integers from ``[low, high)``; on GPU devices ranges of types other than int64 must fit 32 bits."""
+    if kind.is_complex:
+        raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     require_distribution("integers", kind, low, high)
     source = source_generator(generator, place)
     if on_host(place):

@@ -212,7 +212,7 @@ def _prod_gradient(input: Tensor, grad: Tensor, dims: tuple[int, ...], keepdim: 
     """
     shape = input._layout.shape
     if number_of_elements(shape) == 0:
-        return input.new_zeros(shape)
+        return input * 0
     if not shape:
         return grad
     rows, axis = (input.reshape(-1), 0) if everything else (input, dims[0])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...ir.dtypes import bfloat16, dtype, float16
-from ...ir.layouts import existing_dimension, wrap_dimension
+from ...ir.layouts import existing_dimension
 from ...tensors.tensor import Tensor
 from ..common import as_leaf, dtype_title, require_layout
 from ..creation.ranges import arange
@@ -175,7 +175,7 @@ def _axes(input: Tensor, s: Dimensions, dim: Dimensions) -> tuple[list[int], lis
             raise RuntimeError(f"Got shape with {count} values but input tensor only has {input.ndim} dimensions.")
         axes = list(range(input.ndim - count, input.ndim))
     else:
-        axes = [wrap_dimension(each, input.ndim) for each in ([dim] if isinstance(dim, int) else dim)]
+        axes = [existing_dimension(each, input.ndim) for each in ([dim] if isinstance(dim, int) else dim)]
     if len(set(axes)) != len(axes):
         raise RuntimeError("FFT dims must be unique")
     if sizes is None:
@@ -274,9 +274,14 @@ _both("ihfft", lambda x, s, d, n: _many_half("ihfftn", x, s, d, n, INVERSE), "Th
 
 
 def _frequencies(
-    positions: Tensor, n: int, d: float, kind: dtype | None, out: Tensor | None, requires_grad: bool
+    name: str, positions: Tensor, n: int, d: float, kind: dtype | None, out: Tensor | None, requires_grad: bool
 ) -> Tensor:
-    result = positions.to(kind or default_float[0]) * (1.0 / (n * d))
+    kind = kind or (default_float[0] if out is None else out.dtype)
+    if kind.category < 2:
+        raise RuntimeError(f"{name} requires a floating point or complex dtype")
+    if kind.is_complex:
+        raise NotImplementedError(f"\"arange_cpu\" not implemented for '{dtype_title(kind)}'")
+    result = positions.to(kind) * (1.0 / (n * d) if n * d else math.inf)
     if out is not None:
         return out.resize_(result.shape).copy_(result)
     return as_leaf(result, requires_grad)
@@ -297,7 +302,9 @@ def fftfreq(
     require_layout(layout)
     positions = arange(n, device=device)
     half = (n - 1) // 2 + 1
-    return _frequencies((positions + n // 2) % n - n // 2 if half else positions, n, d, dtype, out, requires_grad)
+    return _frequencies(
+        "fftfreq", (positions + n // 2) % n - n // 2 if half else positions, n, d, dtype, out, requires_grad
+    )
 
 
 @operation("creation", namespace="fft", method=False)
@@ -313,16 +320,14 @@ def rfftfreq(
 ) -> Tensor:
     """The frequencies ``[0, 1, …, n // 2] / (n * d)`` of :func:`rfft`'s result."""
     require_layout(layout)
-    return _frequencies(arange(n // 2 + 1, device=device), n, d, dtype, out, requires_grad)
+    return _frequencies("rfftfreq", arange(n // 2 + 1, device=device), n, d, dtype, out, requires_grad)
 
 
 def _shift(input: Tensor, dim: Dimensions, forward: bool) -> Tensor:
     if dim is None:
         axes = list(range(input.ndim))
     else:
-        axes = [wrap_dimension(each, input.ndim) for each in ([dim] if isinstance(dim, int) else dim)]
-    if not axes:
-        return input.clone()
+        axes = [existing_dimension(each, input.ndim) for each in ([dim] if isinstance(dim, int) else dim)]
     sizes = [input.shape[each] for each in axes]
     return roll(input, [size // 2 if forward else (size + 1) // 2 for size in sizes], axes)
 
