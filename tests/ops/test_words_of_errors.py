@@ -152,7 +152,14 @@ ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
     "requires_grad deleted": lambda t: delattr(t.ones(2), "requires_grad"),
 }
 
-TABLES = {"attributes": ATTRIBUTES, "complex": COMPLEX, "layers": LAYERS, "matrices": MATRICES, "transforms": TRANSFORMS, "functions": FUNCTIONS}
+TABLES = {
+    "attributes": ATTRIBUTES,
+    "complex": COMPLEX,
+    "layers": LAYERS,
+    "matrices": MATRICES,
+    "transforms": TRANSFORMS,
+    "functions": FUNCTIONS,
+}
 CASES = [(family, name) for family, table in TABLES.items() for name in table]
 
 
