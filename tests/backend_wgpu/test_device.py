@@ -24,7 +24,7 @@ from device_programs import (
     upload,
     use,
 )
-from webgpu_torch_backend_wgpu.errors import KernelError
+from webgpu_torch_backend_wgpu.errors import KernelError, numbered
 from webgpu_torch_backend_wgpu.memory import MOST_PARTS, size_class
 from webgpu_torch_backend_wgpu.program import Binding, Pass, Program
 from webgpu_torch_core.backend.interface import Copy, DeviceLostError, OutOfMemoryError
@@ -152,6 +152,12 @@ def test_wrong_wgsl_names_kernel_line_and_operation(opened: Any) -> None:
         opened.run(plan([(bad, (0,), (1,), ())], 2), [x, opened.allocate(20)], [])
     assert "y[at.x] = maxi(" in str(caught.value)
     assert download(opened, x, 5) == [0.0] * 5
+
+
+@pytest.mark.parametrize("said", ["┌─ wgsl:3:7 unknown", "Error while parsing WGSL: :3:7 error: unresolved"])
+def test_the_line_that_a_compiler_names_is_shown(said: str) -> None:
+    assert "\n>   3 | c\n" in numbered("a\nb\nc\nd\n", said)
+    assert ">" not in numbered("a\nb\n", "something is wrong")
 
 
 def test_checked_modules_compile_too(opened: Any) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from webgpu_torch_core.backend.interface import DeviceLostError, OutOfMemoryError
 
 from .gpu.interface import GpuError
@@ -12,10 +14,12 @@ class KernelError(RuntimeError):
 
 
 _LINES_AROUND = 5
+#: a line and a column, as wgpu-native (``wgsl:6:15``) and Dawn (``:6:15 error``) have them
+_PLACE = re.compile(r":(\d+):\d+")
 
 
 def numbered(source: str, message: str) -> str:
-    """Return a compiler's message with the numbered lines of source around the one it names (``wgsl:line:column``)."""
+    """Return a compiler's message with the numbered lines of source around the one it names (``:line:column``)."""
     line = _line_of(message)
     lines = source.splitlines()
     if line:
@@ -30,9 +34,8 @@ def numbered(source: str, message: str) -> str:
 
 def _line_of(message: str) -> int:
     """Return the line a compiler message points at, 0 where it names none."""
-    _, found, rest = message.partition("wgsl:")
-    digits = rest.split(":")[0]
-    return int(digits) if found and digits.isdigit() else 0
+    found = _PLACE.search(message)
+    return int(found[1]) if found else 0
 
 
 def translate(error: GpuError, doing: str) -> Exception:
