@@ -20,6 +20,7 @@ from webgpu_torch_core.ir.kernels import (
     Sort,
 )
 from webgpu_torch_core.ir.layouts import number_of_elements
+from webgpu_torch_core.ir.reindexing import permutation
 
 from ..facts import Facts
 from ..program import Capabilities, Program
@@ -105,7 +106,7 @@ def oriented(kernel: Kernel) -> Kernel:
     if not all(Side(kernel, value, group).strided for value, group in ((kernel.left, "m"), (kernel.right, "n"))):
         return kernel
     batch, depth = range(len(kernel.batch)), range(last, last + len(kernel.k))
-    terms = tuple([((place, 1),) for place in (*batch, *range(first, last), *range(len(batch), first), *depth)])
+    terms = permutation((*batch, *range(first, last), *range(len(batch), first), *depth))
     found = kernel.reindexed((kernel.batch, kernel.n, kernel.m, kernel.k), terms)
     return found.replace(left=found.right, right=found.left)
 
@@ -119,9 +120,7 @@ def _along_stores(kernel: Pointwise) -> Pointwise:
     order = sorted(real, key=lambda place: -strides[0][place])
     if any(each[order[-1]] != 1 for each in strides):
         return kernel
-    return kernel.reindexed(
-        [tuple([kernel.shape[place] for place in order])], tuple([((place, 1),) for place in order])
-    )
+    return kernel.reindexed([tuple([kernel.shape[place] for place in order])], permutation(order))
 
 
 def choose(kernel: Kernel, capabilities: Capabilities) -> tuple[Variant, Any]:

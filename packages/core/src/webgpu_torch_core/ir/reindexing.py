@@ -6,7 +6,7 @@ contributes to, so that ``old[i] = constants[i] + sum(multiplier * new[j])``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +18,11 @@ from .layouts import Shape
 _OF_COORDINATES = frozenset(("load", "coordinate", "equal", "select"))
 
 Terms = tuple[tuple[tuple[int, int], ...], ...]
+
+
+def permutation(order: Iterable[int]) -> Terms:
+    """Return the terms by which a domain's dimensions are in another order."""
+    return tuple([((place, 1),) for place in order])
 
 
 @lru_cache(maxsize=8192)

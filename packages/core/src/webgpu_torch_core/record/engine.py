@@ -29,10 +29,8 @@ from .lone import LONE_AFTER, Lone, lone
 from .plans import PLANS_KEPT, Plans, planned
 from .recorder import Recorder, Recorders
 from .runs import Run, name_kernel
-from .tape import NOWHERE, Entry, Structure, Tape, Value, new_value
+from .tape import NOWHERE, Entry, Structure, Tape, Value, new_entry, new_value
 
-#: makes an entry without the arguments of its class being looked at
-_new_entry = tuple.__new__
 NODE_LIMIT = config.NODE_LIMIT.number(8192)
 
 
@@ -127,7 +125,7 @@ class Engine:
                         value.place = (tape, len(held))
                         held.append(ref(value))
                         outputs.append(value)
-                    tape.entries.append(_new_entry(Entry, (kernel, tuple(slots), first, tuple(parameters))))
+                    tape.entries.append(new_entry(Entry, (kernel, tuple(slots), first, tuple(parameters))))
                     break
         if self.eager or tape.hasty or len(tape.entries) >= NODE_LIMIT:
             self.flush()

@@ -17,13 +17,10 @@ from .context import context
 from .engine import NODE_LIMIT, Engine
 from .lone import LONE_AFTER
 from .runs import picker
-from .tape import Entry, Tape, Value, new_value
+from .tape import Entry, Tape, Value, new_entry, new_value
 
 if TYPE_CHECKING:
     from ..ir.kernels import Kernel
-
-#: makes an entry without the arguments of its class being looked at
-_new_entry = tuple.__new__
 
 
 class _Nobody:
@@ -127,7 +124,7 @@ class Series:
                 value.place = (tape, len(held))
                 held.append(ref(value))
             given = parameters if numbers is None else tuple([numbers[at] for at in parameters])
-            entries.append(_new_entry(Entry, (kernel, pick(places), first, given)))
+            entries.append(new_entry(Entry, (kernel, pick(places), first, given)))
 
 
 def _tuple_picker(numbers: Sequence[int]) -> Callable[[Sequence[int]], Sequence[int]]:

@@ -98,6 +98,10 @@ class Entry(NamedTuple):
     parameters: tuple[float | int, ...]
 
 
+#: makes an entry without the arguments of its class being looked at
+new_entry = tuple.__new__
+
+
 class Structure(NamedTuple):
     """What the plan of a tape depends on, and nothing else: the key of plans.
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..ir.kernels import Kernel, Pointwise, RowProgram, Scatter
 from ..ir.layouts import contiguous_strides
+from ..ir.reindexing import permutation
 from . import merging
 from .domain import schedule_cache
 from .inlining import Inliner, bindings
@@ -405,4 +406,4 @@ def _in_order_of_memory(kernel: Kernel, numel: int) -> Pointwise | None:
     sizes = tuple([shape[place] for place in order])
     if tuple([store.strides[place] for place in order]) != contiguous_strides(sizes):
         return None
-    return kernel if order == real else kernel.reindexed([sizes], tuple([((place, 1),) for place in order]))
+    return kernel if order == real else kernel.reindexed([sizes], permutation(order))

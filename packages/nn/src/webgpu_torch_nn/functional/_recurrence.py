@@ -111,9 +111,9 @@ class Steps:
         """Return which rows have not ended, None if all."""
         return None if self.sizes is None else (self.rows < self.sizes[step]).unsqueeze(1)
 
-    def joined(self, each: list[Tensor]) -> Tensor:
-        """Return what steps gave, each of them all rows, as data [rows, features]."""
-        rows = torch.cat(each)
+    def joined(self, each: list[Tensor], reverse: bool) -> Tensor:
+        """Return what steps gave, each of them all rows, as data [rows, features]; ``reverse``: the last step's first."""
+        rows = torch.cat(each[::-1] if reverse else each)
         return rows if self.sizes is None else rows.index_select(0, self.places)
 
     def order(self, reverse: bool) -> range:
@@ -187,7 +187,7 @@ def _scan(
 def recorded(mode: str, steps: Steps, reverse: bool, *tensors: Maybe) -> tuple[Tensor, ...]:
     """Return what :class:`Layer` does, its steps recorded one by one."""
     last, last_cell, trace = _scan(mode, steps, reverse, *tensors)  # type: ignore[arg-type]
-    results = (steps.joined(trace.outputs[::-1] if reverse else trace.outputs), last)
+    results = (steps.joined(trace.outputs, reverse), last)
     return results if last_cell is None else (*results, last_cell)
 
 
@@ -203,8 +203,7 @@ def _scanned(mode: str, count: int, length: int, reverse: bool, *tensors: Maybe)
     steps = Steps(count, length, None, tensors[0].device)  # type: ignore[union-attr]
     *_, trace = _scan(mode, steps, reverse, *tensors)  # type: ignore[arg-type]
     after = trace.after if mode == "LSTM" else []
-    outputs = trace.outputs[::-1] if reverse else trace.outputs
-    return (steps.joined(outputs), *trace.outputs, *trace.gates, *after, *trace.inner)
+    return (steps.joined(trace.outputs, reverse), *trace.outputs, *trace.gates, *after, *trace.inner)
 
 
 class Layer(torch.autograd.Function):
@@ -221,14 +220,14 @@ class Layer(torch.autograd.Function):
         _, hidden, cell, *_ = tensors
         ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
-        ctx.mode, ctx.steps, ctx.reverse, ctx.made = mode, steps, reverse, None
+        ctx.mode, ctx.steps, ctx.reverse = mode, steps, reverse
         if steps.sizes is None:
             output, *ctx.made = _scanned(mode, steps.count, steps.length, reverse, *tensors)
-            ctx.trace = _Trace.of(mode, hidden, cell, steps.length, ctx.made)
-            last, last_cell = ctx.trace.outputs[-1], ctx.trace.after[-1] if mode == "LSTM" else None
+            trace = _Trace.of(mode, hidden, cell, steps.length, ctx.made)
+            last, last_cell = trace.outputs[-1], trace.after[-1] if mode == "LSTM" else None
         else:
             last, last_cell, ctx.trace = _scan(mode, steps, reverse, *tensors)
-            output = steps.joined(ctx.trace.outputs[::-1] if reverse else ctx.trace.outputs)
+            output = steps.joined(ctx.trace.outputs, reverse)
         # Copies: the states themselves stay as backward needs them.
         results = (output, last.clone())
         return results if last_cell is None else (*results, last_cell.clone())
@@ -238,7 +237,7 @@ class Layer(torch.autograd.Function):
         tensors = ctx.saved_tensors
         if torch.is_grad_enabled():
             return None, None, None, *_differentiable(ctx, tensors, grads)
-        if ctx.made is None:
+        if ctx.steps.sizes is not None:
             return None, None, None, *_gradients(ctx.mode, ctx.steps, ctx.reverse, ctx.trace, tensors, grads)
         found = iter(_all_gradients(ctx.mode, ctx.steps.count, ctx.steps.length, ctx.reverse, tensors, grads, ctx.made))
         return None, None, None, *(None if each is None else next(found) for each in tensors)
@@ -306,5 +305,5 @@ def _gradients(
     of_weight = products.t() @ torch.cat(trace.hidden)
     of_projection = None if projection is None else torch.cat(of_hidden[::-1]).t() @ torch.cat(trace.inner)
     of_bias = None if bias is None else products.sum(0)
-    of_projected = steps.joined(of_given if reverse else of_given[::-1])
+    of_projected = steps.joined(of_given, not reverse)
     return of_projected, grad_hidden, grad_cell if mode == "LSTM" else None, of_weight, of_bias, of_projection

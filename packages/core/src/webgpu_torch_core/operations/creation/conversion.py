@@ -29,6 +29,7 @@ from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, broadcast_shapes, real_layout
 from ...notices import warn_once
 from ...record.devices import canonical_device, device, host_device
+from ...record.tape import Value
 from ...tensors.memory_formats import (
     CHANNELS_LAST_RANKS,
     contiguous_format,
@@ -210,19 +211,20 @@ def _to_device(source: Tensor, place: device) -> Tensor:
         flat = empty_tensor((source._layout.numel,), source.dtype, place)
         return Tensor._from_storage(flat._storage, dense_layout(source._layout, None), source.dtype, place)
     dense = _whole(source)
-    return _uploaded(_elements_of(dense), dense, place)
+    value = dense._storage.value
+    data = seen(value)
+    return _uploaded(value.engine.read(value) if data is None else data, dense, place)
 
 
-def _elements_of(source: Tensor) -> bytearray | memoryview:
-    """Return the bytes of a tensor that fills its memory, to be copied at once: where they lie, if that is in the host's memory."""
-    engine, value = source._engine, source._storage.value
-    shared = getattr(engine.device, "as_array", None)
-    if shared is None or not value.numel:
-        return engine.read(value)
+def seen(value: Value) -> memoryview | None:
+    """Return the bytes of a computed value where they lie, to be read at once; None where the host does not see them."""
+    engine: Any = value.engine
+    share, buffer = getattr(engine.device, "as_array", None), value.buffer
+    if share is None or buffer is None or not (value.numel and engine.device.runs_single):
+        return None
     engine.count_read().unread = False
-    data = shared(value.realize(), uint8, value.numel * value.dtype.itemsize)
     engine.raise_failed_checks()
-    return memoryview(data)
+    return memoryview(share(buffer, value.dtype, value.numel)).cast("B")
 
 
 def _whole(source: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from ...tensors.tensor import MetaValue, Tensor
 from ..common import dtype_title
 from ..complex.interleaving import real_alias
 from ..elementwise.call import default_float
-from .conversion import clone, copied, fills_memory
+from .conversion import clone, copied, fills_memory, seen
 from .factories import array_tensor
 
 #: bytes up to which the memory of a view is read whole
@@ -55,21 +55,10 @@ def read_bytes(self: Tensor) -> bytearray:
         if value.numel * value.dtype.itemsize <= LITTLE and self._layout.numel * size <= LITTLE:
             # No kernel gathers a few elements faster than they are read with what lies between them.
             return _picked(value.engine.read(value), self._layout, size)
-        if self._layout.numel <= FEW and (seen := _seen(value)) is not None:
-            return _picked(seen, self._layout, size)
+        if self._layout.numel <= FEW and (data := seen(value)) is not None:
+            return _picked(data, self._layout, size)
     whole = _dense(self)
     return whole._engine.read(whole._storage.value)
-
-
-def _seen(value: Value) -> memoryview | None:
-    """Return the bytes of a computed value where they lie, to be read at once; None where the host does not see them."""
-    engine: Any = value.engine
-    share, buffer = getattr(engine.device, "as_array", None), value.buffer
-    if share is None or buffer is None or not engine.device.runs_single:
-        return None
-    engine.count_read().unread = False
-    engine.raise_failed_checks()
-    return memoryview(share(buffer, value.dtype, value.numel)).cast("B")
 
 
 def _picked(data: bytearray | memoryview, layout: Layout, size: int) -> bytearray:
