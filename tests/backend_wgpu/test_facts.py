@@ -8,23 +8,26 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from webgpu_torch_backend_wgpu import facts
+from webgpu_torch_backend_wgpu import self_test
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
-from webgpu_torch_backend_wgpu.facts import TYPICAL, Facts, known_facts
-from webgpu_torch_backend_wgpu.gpu.interface import GpuError
+from webgpu_torch_backend_wgpu.facts import TYPICAL, Facts
+from webgpu_torch_backend_wgpu.gpu.interface import WORDS, GpuError
+from webgpu_torch_backend_wgpu.self_test import known_facts
 
 OPEN = """
 import json, sys, time
-from webgpu_torch_backend_wgpu import facts
+from webgpu_torch_backend_wgpu import self_test
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 tests = []
-run = facts._Test.run
-facts._Test.run = lambda self: (tests.append(1), run(self))[1]
+run = self_test._Test.run
+self_test._Test.run = lambda self: (tests.append(1), run(self))[1]
 found = WgpuBackend().open(0).capabilities.facts
 print(json.dumps([len(tests), {name: getattr(found, name) for name in found.fields}]))
 """
@@ -78,7 +81,7 @@ def test_a_self_test_that_fails_keeps_nobody_from_computing(
     webgpu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
-    monkeypatch.setattr(facts, "_NUMERICS", "{enable}{halves} this is no WGSL")
+    monkeypatch.setattr(self_test, "_NUMERICS", "{enable}{halves} this is no WGSL")
     backend = WgpuBackend()
     typical = TYPICAL[backend.adapters()[0].kind].replace(orders_subgroups=False, dots=0.0, products=0.0)
     assert backend.open(0).capabilities.facts == typical  # type: ignore[attr-defined]
@@ -94,7 +97,7 @@ def test_subgroups_in_another_order_are_not_used(webgpu: None, tmp_path: Path, m
     assert known.facts.orders_subgroups
     assert known.subgroup_size == adapter.subgroup_size
     monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path / "other"))
-    monkeypatch.setattr(facts, "_SUBGROUPS", facts._SUBGROUPS.replace("(thread ^ 1u)", "(thread ^ 2u)"))
+    monkeypatch.setattr(self_test, "_SUBGROUPS", self_test._SUBGROUPS.replace("(thread ^ 1u)", "(thread ^ 2u)"))
     other = WgpuBackend().open(0).capabilities  # type: ignore[attr-defined]
     assert not other.facts.orders_subgroups
     assert other.subgroup_size == 0
@@ -112,9 +115,9 @@ def test_no_home_folder_is_no_reason_to_fail(webgpu: None, monkeypatch: pytest.M
 
 
 def test_the_speed_of_a_clock_that_is_too_coarse_is_not_believed() -> None:
-    assert facts._sane(5e30, 1e12, 1000) == 1e12
-    assert facts._sane(3e12, 1e12, 1000) == 3e12
-    assert facts._sane(0, 16, 100) == 16
+    assert self_test._sane(5e30, 1e12, 1000) == 1e12
+    assert self_test._sane(3e12, 1e12, 1000) == 3e12
+    assert self_test._sane(0, 16, 100) == 16
     assert TYPICAL["discrete"].threads == 1 << 17
 
 
@@ -134,28 +137,38 @@ class Sleeping:
         self.now += took + 2e-4
         return took
 
+    def elapsed(self, commands: Sequence[int]) -> float:
+        """Return how long copies of 128 MiB each take on the host's clock."""
+        took = 1e-4 + len(commands) // WORDS * 2.5e-4
+        self.now += took
+        return took
 
-def measuring(gpu: Sleeping, monkeypatch: pytest.MonkeyPatch) -> facts._Test:
+
+def measuring(gpu: Sleeping, monkeypatch: pytest.MonkeyPatch) -> self_test._Test:
     """Return the self-test over a made-up GPU."""
-    test = object.__new__(facts._Test)
+    test = object.__new__(self_test._Test)
     test.threads, test.typical = 1024, TYPICAL["discrete"]
+    test.given = test.found = SimpleNamespace(handle=1)  # type: ignore[assignment]
     monkeypatch.setattr(test, "_seconds", gpu.seconds)
-    monkeypatch.setattr(facts.time, "perf_counter", lambda: gpu.now)
+    monkeypatch.setattr(test, "_elapsed", gpu.elapsed)
+    monkeypatch.setattr(self_test.time, "perf_counter", lambda: gpu.now)
     return test
 
 
 @given(wakes=st.floats(0, 3), rises=st.floats(0, 0.9))
 def test_speeds_are_measured_when_clocks_are_up(wakes: float, rises: float) -> None:
     # A load that lasts two seconds, or one during which the clock rises, wakes what is made up here.
-    assume(wakes + rises < facts._WAKING or rises == 0.0)
+    assume(wakes + rises < self_test._WAKING or rises == 0.0)
     with pytest.MonkeyPatch.context() as monkeypatch:
-        units, flops, bandwidth, dispatch = measuring(Sleeping(wakes, rises), monkeypatch)._speed(None)  # type: ignore[arg-type]
-    awake = 132 * facts._OPERATIONS * 1024 / 7e-7
+        speed = measuring(Sleeping(wakes, rises), monkeypatch)._speed(None)  # type: ignore[arg-type]
+    units, flops, bandwidth, copies, dispatch = speed
+    awake = 132 * self_test._OPERATIONS * 1024 / 7e-7
     share = flops / awake
     # What is measured goes together: either all of it was measured asleep, or all awake.
     assert units == 132
-    assert share == pytest.approx(1.0, rel=0.1) or (wakes > facts._WAKING and share == pytest.approx(0.2, rel=0.1))
+    assert share == pytest.approx(1.0, rel=0.1) or (wakes > self_test._WAKING and share == pytest.approx(0.2, rel=0.1))
     assert bandwidth == pytest.approx(3e12 * round(share, 1), rel=0.1)
+    assert copies == pytest.approx(8 * self_test._WORDS / 2.5e-4)
     assert dispatch == pytest.approx(5e-6)
 
 
@@ -163,8 +176,8 @@ def test_speeds_are_measured_when_clocks_are_up(wakes: float, rises: float) -> N
 def test_a_gpu_is_loaded_until_its_clocks_are_up(wakes: float, rises: float, monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = Sleeping(wakes, rises)
     measuring(gpu, monkeypatch)._warm_up(None)  # type: ignore[arg-type]
-    least = min(max(wakes + rises, facts._WAKING), facts._PATIENCE)
-    assert least <= gpu.now < min(max(wakes + rises + facts._STEADY, facts._WAKING), facts._PATIENCE) + 0.05
+    least = min(max(wakes + rises, self_test._WAKING), self_test._PATIENCE)
+    assert least <= gpu.now < min(max(wakes + rises + self_test._STEADY, self_test._WAKING), self_test._PATIENCE) + 0.05
 
 
 def test_a_first_start_is_quick(webgpu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,6 +199,6 @@ def test_a_first_start_is_quick(webgpu: None, tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_numbers_that_tell_rounding_are_rounded_so() -> None:
-    for value, bits in facts._HALVES:
+    for value, bits in self_test._HALVES:
         single = struct.unpack("f", struct.pack("f", value))[0]
         assert struct.unpack("H", struct.pack("e", single))[0] == bits

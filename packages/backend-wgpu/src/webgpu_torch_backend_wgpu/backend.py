@@ -88,7 +88,7 @@ class WgpuBackend(Backend):
 
     def open(self, index: int) -> Device:
         from .device import WgpuDevice
-        from .facts import known_facts
+        from .self_test import known_facts
         from .limits import wanted_features
 
         found = self.adapters()

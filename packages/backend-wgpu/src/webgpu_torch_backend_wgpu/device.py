@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from webgpu_torch_core.backend.interface import CannotWaitError, Device, DeviceLostError, Plan, Step
+from webgpu_torch_core.backend.interface import CannotWaitError, Device, DeviceLostError, Plan
 from webgpu_torch_core.config import DEBUG
 from webgpu_torch_core.files.kept import KeptFiles
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64, uint64
@@ -392,7 +392,9 @@ class WgpuDevice(Device):
             return False
         if not self.gpu.compiles_beside:
             return True
-        prepared.settling = self.compiler.beside.begin(each.kernel for each in plan.steps if isinstance(each, Step))
+        prepared.settling = self.compiler.beside.begin(
+            each.step.kernel for each in prepared.steps if isinstance(each, Ready)
+        )
         return False
 
     def _recording(

@@ -16,6 +16,7 @@ from webgpu_torch_core.ir.host_bytes import stored
 from webgpu_torch_core.record.runs import picker
 
 from .errors import KernelError
+from .copying import fastest
 from .gpu.interface import COPY, DISPATCH, STORAGE, UNIFORM, WORDS, Gpu, Owned
 from .memory import Buffer, LongBuffer, Pool
 from .modules import Compiled, Compiler, Pipeline
@@ -149,11 +150,12 @@ def prepare(plan: Plan, compiler: Compiler, own: bool = False) -> Prepared:
 
     ``own``: no kernel shares a pipeline with kernels of other sizes.
     """
-    kernels = [each.kernel for each in plan.steps if isinstance(each, Step)]
+    steps = [fastest(each, compiler.capabilities.facts) for each in plan.steps]
+    kernels = [each.kernel for each in steps if isinstance(each, Step)]
     compiled = without_collection(lambda: compiler.compile(kernels, own))
     prepared = Prepared()
     layout, offset, bound = "<", 0, False
-    for step in plan.steps:
+    for step in steps:
         if isinstance(step, Copy):
             prepared.steps.append(step)
             continue

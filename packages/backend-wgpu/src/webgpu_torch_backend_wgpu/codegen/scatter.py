@@ -185,11 +185,29 @@ class _Writer:
         return self.module.finish(self.module.workgroup, -(-self.threads // self.module.workgroup), suffix)
 
 
+def _side_by_side(index: Expression) -> int | None:
+    """Return the dimension along which entries go to elements that lie side by side, None where they do along none."""
+    terms = [index]
+    while terms:
+        term = terms.pop()
+        if term.step == "coordinate":
+            return term.payload
+        if term.step == "add":
+            terms += term.arguments
+        elif term.step in ("cast", "checked"):
+            terms.append(term.arguments[0])
+    return None
+
+
 def _parallel_pass(kernel: Scatter, capabilities: Capabilities) -> Pass:
     shape = kernel.lanes + kernel.entries
     writer = _Writer(kernel, capabilities, number_of_elements(shape))
     body = writer.body
-    coordinates = split_index(writer.module, writer.i, shape)
+    # Neighbouring threads write neighbouring elements.
+    last = _side_by_side(kernel.index)
+    order = sorted(range(len(shape)), key=lambda place: place == last)
+    places = split_index(writer.module, writer.i, tuple([shape[place] for place in order]))
+    coordinates = [each for _, each in sorted(zip(order, places, strict=True), key=lambda pair: pair[0])]
     index, value = writer.evaluate(coordinates, kernel.index, kernel.value)
     slot = body.let("slot", as_index(index))
     output = writer.output

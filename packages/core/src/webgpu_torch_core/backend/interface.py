@@ -32,7 +32,7 @@ class Step(Record):
 
 
 class Copy(Record):
-    """One buffer-to-buffer copy of a plan: the first ``nbytes`` bytes."""
+    """One buffer-to-buffer copy of a plan: the first ``nbytes`` bytes. What the target holds beyond them is nobody's."""
 
     __slots__ = fields = ("source", "target", "nbytes")
     source: int

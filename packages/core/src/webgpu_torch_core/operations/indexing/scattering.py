@@ -11,7 +11,7 @@ from ...notices import alert_not_deterministic
 from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor, storage_size
-from ..common import attach, row_major, sizes_from, type_title, wide
+from ..common import attach, no_view, row_major, sizes_from, type_title, wide
 from ..creation.ranges import arange
 from ..in_place.writing import make_in_place, refuse_gradient
 from ..movement.views import as_strided, diagonal, select_dimension
@@ -155,7 +155,9 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
         raise IndexError("put_(): Tried to put elements into an empty tensor")
     if not accumulate:
         alert_not_deterministic("put_")
-    return input.reshape(-1).index_put((index.reshape(-1),), source.reshape(-1), accumulate).reshape(input.shape)
+    return no_view(
+        input.reshape(-1).index_put((index.reshape(-1),), source.reshape(-1), accumulate).reshape(input.shape)
+    )
 
 
 def put_repeated(

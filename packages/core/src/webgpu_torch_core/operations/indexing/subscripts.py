@@ -22,7 +22,7 @@ from ...ir.layouts import (
 from ...notices import warn
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach_zeros, check_apart, dtype_title, needs_gradient, type_title
+from ..common import attach_zeros, check_apart, dtype_title, needs_gradient, no_view, type_title
 from ..creation.factories import tensor
 from ..in_place.writing import (
     assign,
@@ -403,7 +403,7 @@ def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool, fills
         return
     kind = "sum" if accumulate else None
     written = write_slices(flat, first, position.reshape(-1), rows, kind, "index_put", report).reshape(shape)
-    assign(view, retitled(written, "IndexPutBackward0"), fresh=True)
+    assign(view, retitled(no_view(written), "IndexPutBackward0"), fresh=True)
 
 
 @operation("scatter", namespace="method")
