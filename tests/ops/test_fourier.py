@@ -214,3 +214,45 @@ def test_parts_of_storages_are_transformed(device: str) -> None:
     for part in (lambda x: x[1], lambda x: x[:, 1], lambda x: x.transpose(0, 2), lambda x: x.real[2]):
         expected = torch.fft.fft(part(given_))
         torch.testing.assert_close(to_torch(core.fft.fft(part(to_ours(given_, device)))), expected)
+
+
+def test_drawn_lengths_dimensions_and_strides(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from webgpu_torch_core.operations.signal import fourier_transforms
+
+    # Kernels on the CPU, too, which runs them where a call is captured.
+    monkeypatch.setattr(fourier_transforms, "has_algorithm", lambda input, name: False)
+
+    @settings(max_examples=12 if device == "webgpu" else 40, deadline=None)
+    @given(data=strategies.data())
+    def run(data: strategies.DataObject) -> None:
+        name = data.draw(strategies.sampled_from(ONE))
+        dim = data.draw(strategies.integers(0, 2))
+        shape = [data.draw(strategies.integers(1, 4)) for _ in range(3)]
+        shape[dim] = data.draw(strategies.one_of(strategies.integers(2, 40), strategies.sampled_from(LENGTHS[1:])))
+        whole = source(name, *(2 * each if place == 1 else each for place, each in enumerate(shape)))
+        order = data.draw(strategies.permutations(range(3)))
+        exact = whole.to(torch.complex128 if whole.is_complex() else torch.float64)
+
+        steps = (
+            torch.empty(whole.shape)
+            .permute(order)
+            .contiguous()
+            .permute([order.index(each) for each in range(3)])
+            .stride()
+        )
+        laid = torch.empty_strided(whole.shape, steps, dtype=exact.dtype).copy_(exact)[:, ::2]
+        ours = core.empty_strided(whole.shape, steps, dtype=getattr(core, str(whole.dtype)[6:]), device=device)
+        ours = ours.copy_(to_ours(whole, device))[:, ::2]
+        length = data.draw(strategies.sampled_from([None, shape[dim], shape[dim] + 3]))
+        if name in ("irfft", "hfft") and length is None and shape[dim] == 1:
+            return
+        expected = getattr(torch.fft, name)(laid, n=length, dim=dim)
+        # A call is remembered from the second on.
+        for _ in range(3):
+            found = getattr(core.fft, name)(ours, n=length, dim=dim)
+            assert_near(found, expected)
+            # The stride of a dimension of one element leads nowhere.
+            wide = [place for place, size in enumerate(expected.shape) if size > 1]
+            assert [found.stride(each) for each in wide] == [expected.stride(each) for each in wide]
+
+    run()

@@ -1,6 +1,6 @@
-"""Discrete Fourier transforms over dimensions, each with one gradient: the host's library where the device is the host, matrices elsewhere.
+"""Discrete Fourier transforms over dimensions, each with one gradient: the host's library where the device is the host, kernels elsewhere.
 
-What is captured to run again has matrices everywhere: a replay runs kernels only. As PyTorch's do, results lie in memory with the
+What is captured to run again has kernels everywhere: a replay runs nothing else. As PyTorch's do, results lie in memory with the
 transformed dimensions last, and the others, and those among which the order is free, in the order that they have in the input.
 """
 
@@ -9,26 +9,67 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from ...ir.dtypes import dtype
+from ...ir.dtypes import dtype, float64
 from ...ir.layouts import contiguous_strides, layout
 from ...record.grad_mode import no_grad
+from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
 from ..common import attach
-from ..complex.views import real
+from ..complex.views import conj, real
 from ..host_algorithms import has_algorithm, host_call
-from ..movement.joining import place_inside
-from . import fourier_matrices as matrices
+from ..movement.joining import cat, place_inside
+from . import fourier_primes as primes
+from .fourier_butterflies import Result, Source, radices, tables, transformed
 
 
-def _along_last(input: Tensor, kind: str, sign: int, count: int) -> Tensor:
+def _by_host(input: Tensor, kind: str, sign: int, count: int) -> Tensor:
     """Return one transform of the last dimension without a factor: C2C, R2C (half of the numbers) or C2R (from half of them)."""
-    if not has_algorithm(input, "fourier"):
-        if kind == "C2R":
-            return matrices.hermitian_transform(input, count, sign)
-        return (matrices.transform if kind == "C2C" else matrices.half_transform)(input, sign)
     of: dtype = input.dtype.to_real() if kind == "C2R" else input.dtype.to_complex()
     shape = (*input._layout.shape[:-1], count // 2 + 1 if kind == "R2C" else count)
     return host_call("fourier", (input,), (shape,), (of,), kind=kind, sign=sign, count=count)[0]
+
+
+def _by_kernels(input: Tensor, kind: str, sign: int, count: int) -> Tensor:
+    """Return what :func:`_by_host` does of a length with a large prime factor."""
+    if kind == "C2R":
+        mirrored = conj(input.narrow(-1, 1, (count - 1) // 2)).flip(-1)
+        return real(primes.transform(cat([input, mirrored], -1), sign))
+    found = primes.transform(input, sign)
+    return found.narrow(-1, 0, count // 2 + 1) if kind == "R2C" else found
+
+
+def _line_by_line(
+    input: Tensor, order: Sequence[int], lines: Sequence[tuple[int, str, int]], sign: int, factor: float
+) -> Tensor:
+    """Return the transform along dimensions one after another, each as the last; see :func:`_by_butterflies`."""
+    result = input.permute(order)
+    transformed = _by_host if has_algorithm(input, "fourier") else _by_kernels
+    for position, kind, count in lines:
+        line = result.transpose(position, -1).contiguous()
+        result = transformed(line, kind, sign, count).transpose(position, -1)
+    return result.contiguous() if factor == 1.0 else (result * factor).contiguous()
+
+
+_RESULTS: dict[str, Result] = {"C2C": "complex", "C2R": "real", "R2C": "half"}
+
+
+@remembered
+def _by_butterflies(
+    input: Tensor, turns: Sequence[Sequence[Tensor]], order: Sequence[int], lines: Sequence[tuple[int, str, int]], sign: int,
+    factor: float,
+) -> Tensor:  # fmt: skip
+    """Return the transform along dimensions of the permuted input, in row-major order.
+
+    Args:
+        turns: the twiddle factors of each length.
+        lines: of each transform, in turn, the dimension, what it is (C2C, R2C or C2R), and its length.
+    """
+    result = input.permute(order)
+    for number, (position, kind, count) in enumerate(lines):
+        source: Source = "half" if kind == "C2R" else "complex" if result.dtype.is_complex else "real"
+        own = factor if number == len(lines) - 1 else 1.0
+        result = transformed(result, turns[number], position, count, sign, own, source, _RESULTS[kind])
+    return result.contiguous()
 
 
 def _computed(input: Tensor, axes: Sequence[int], kind: str, sign: int, factor: float, count: int = 0) -> Tensor:
@@ -36,18 +77,21 @@ def _computed(input: Tensor, axes: Sequence[int], kind: str, sign: int, factor: 
     strides, last = input._layout.strides, axes[-1]
     by_stride = partial(sorted, key=lambda axis: -strides[axis])
     inner = by_stride(axes) if kind == "C2C" else [*by_stride(axes[:-1]), last]
-    order = [*by_stride([axis for axis in range(input.ndim) if axis not in axes]), *inner]
-    ndim = input.ndim
+    order = (*by_stride([axis for axis in range(input.ndim) if axis not in axes]), *inner)
+    lines = tuple([
+        (place, kind if order[place] == last else "C2C", count if order[place] == last and count else input.shape[order[place]])
+        for place in range(input.ndim - 1, input.ndim - 1 - len(axes), -1)
+    ])  # fmt: skip
     with no_grad():
-        result = input.detach().permute(order)
-        for position in range(ndim - 1, ndim - 1 - len(axes), -1):
-            line = result.transpose(position, -1).contiguous()
-            first = order[position] == last
-            points = count if first and count else line.shape[-1]
-            result = _along_last(line, kind if first else "C2C", sign, points).transpose(position, -1)
-        result = result.contiguous() if factor == 1.0 else (result * factor).contiguous()
-    shape = [0] * ndim
-    steps = [0] * ndim
+        given = input.detach()
+        if not has_algorithm(input, "fourier") and all(radices(points) for _, _, points in lines):
+            wide = input.dtype.to_real() is float64
+            turns = tuple([tables(input.device, points, sign, wide) for _, _, points in lines])
+            result = _by_butterflies(given, turns, order, lines, sign, factor)
+        else:
+            result = _line_by_line(given, order, lines, sign, factor)
+    shape = [0] * input.ndim
+    steps = [0] * input.ndim
     for axis, size, stride in zip(order, result._layout.shape, contiguous_strides(result._layout.shape), strict=True):
         shape[axis], steps[axis] = size, stride
     return Tensor._from_storage(
