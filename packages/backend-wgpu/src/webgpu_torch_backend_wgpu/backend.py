@@ -88,8 +88,8 @@ class WgpuBackend(Backend):
 
     def open(self, index: int) -> Device:
         from .device import WgpuDevice
-        from .self_test import known_facts
         from .limits import wanted_features
+        from .self_test import known_facts
 
         found = self.adapters()
         if not 0 <= index < len(found):

@@ -15,8 +15,8 @@ from webgpu_torch_core.ir.dtypes import dtype
 from webgpu_torch_core.ir.host_bytes import stored
 from webgpu_torch_core.record.runs import picker
 
-from .errors import KernelError
 from .copying import fastest
+from .errors import KernelError
 from .gpu.interface import COPY, DISPATCH, STORAGE, UNIFORM, WORDS, Gpu, Owned
 from .memory import Buffer, LongBuffer, Pool
 from .modules import Compiled, Compiler, Pipeline

@@ -2,12 +2,13 @@
 
 A length n = r1 r2 … is split as Cooley and Tukey do ("An algorithm for the machine calculation of complex Fourier series", 1965). A pass
 reads r numbers for each thread, transforms them, turns them by twiddle factors, and writes them where the next pass finds
-them side by side (T. G. Stockham, "High-speed convolution and correlation", 1966): the last leaves the results in order.
+them side by side (T. G. Stockham, "High-speed convolution and correlation", 1966): the last leaves the results in order. The first pass
+would scatter what it writes: it leaves all where it was, and the second gathers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -56,19 +57,33 @@ class Pass(NamedTuple):
     count: int
     radix: int
     before: int
+    first: int
 
     @property
     def after(self) -> int:
         """How many transforms there are for each of those before."""
         return self.count // (self.radix * self.before)
 
+    def reads(self) -> tuple[int, int, int]:
+        """Return how far apart numbers lie that are read: by one thread, and by those after and those before."""
+        if self.before == self.first:
+            # The pass before wrote them so.
+            return self.after, 1, self.count // self.before
+        return self.before * self.after, self.before, 1
+
+    def writes(self) -> tuple[int, int, int]:
+        """Return how far apart numbers lie that are written: neighbours, by threads that are neighbours."""
+        if self.before == 1 and self.after > 1:
+            return self.after, 1, 1
+        return self.before, self.radix * self.before, 1
+
 
 def passes(count: int) -> list[Pass]:
     """Return the passes over a length that :func:`radices` can split."""
     found: list[Pass] = []
-    before = 1
-    for radix in radices(count) or ():
-        found.append(Pass(count, radix, before))
+    before, each = 1, radices(count) or ()
+    for radix in each:
+        found.append(Pass(count, radix, before, each[0]))
         before *= radix
     return found
 
@@ -139,11 +154,12 @@ def _pass_kernel(
     kept = step.count // 2 + 1 if result == "half" else step.count
     shape = (*shape[:axis], kept, *shape[axis + 1 :])
     target = contiguous_layout(shape).strides
-    strides = tuple([width * each for each in _spread(target, axis, radix * before, 1)])
+    apart, *beside = step.writes()
+    strides = tuple([width * each for each in _spread(target, axis, *beside)])
     stores: list[Store] = []
     for number, parts in enumerate(numbers):
-        # Half of the last results are kept, which lie as far apart as there are before.
-        first = before * number
+        # Of the last results, which lie as far apart as there are before, the first may be kept only.
+        first = apart * number
         where = ir.binary("less", ir.coordinate(axis + 1), kept - first) if first + before > kept else None
         for part, each in enumerate(parts[:width] if first < kept else ()):
             stores.append(Store(0, width * target[axis] * first + part, strides, _value(each, kind), None, where))
@@ -159,14 +175,14 @@ def _spread(strides: Sequence[int], axis: int, after: int, before: int) -> tuple
 
 def _read(step: Pass, place: Layout, kind: dtype, axis: int, source: Source) -> list[_Number]:
     """Return the numbers that a thread transforms."""
-    apart = step.count // step.radix
+    apart, *beside = step.reads()
     if source == "half":
         return [_mirrored(step, place, kind, axis, apart * number) for number in range(step.radix)]
     parts = [place] if source == "real" else [part_layout(place, 0), part_layout(place, 1)]
     found: list[_Number] = []
     for number in range(step.radix):
         read: list[_Part] = [
-            ir.load(0, each.offset + each.strides[axis] * apart * number, _spread(each.strides, axis, step.before, 1), kind)
+            ir.load(0, each.offset + each.strides[axis] * apart * number, _spread(each.strides, axis, *beside), kind)
             for each in parts
         ]  # fmt: skip
         found.append((read[0], read[1] if len(read) > 1 else None))
