@@ -7,9 +7,12 @@ import math
 import pytest
 import torch
 from codegen_harness import CORE, TORCH, harness
+from contraction_cases import draw
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_codegen import EMULATE, STORAGE, check, operand, values
+from webgpu_torch_backend_wgpu.codegen import scatter as scatters
+from webgpu_torch_backend_wgpu.codegen.variants import VARIANTS
 from webgpu_torch_core.ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64
 from webgpu_torch_core.ir.expression import Expression, cast, load, load_at
 from webgpu_torch_core.ir.kernels import Output, Scan, Scatter, Sort
@@ -180,19 +183,50 @@ def test_scatter_sets_one_of_the_values(source: str, emulate: bool) -> None:
         assert got[2] == given[0][2]
 
 
+def in_pieces(start: torch.Tensor, index: torch.Tensor, source: torch.Tensor, piece: int) -> torch.Tensor:
+    """Return rows with those of a source added in the order of entries: those of one row are cut where pieces of the sorted order end."""
+    result, order = start.clone(), index.argsort(stable=True).tolist()
+    parts: dict[int, list[torch.Tensor]] = {}
+    for place, entry in enumerate(order):
+        own = parts.setdefault(int(index[entry]), [])
+        if not own:
+            own.append(result[index[entry]] + source[entry])
+        elif place % piece == 0:
+            own.append(source[entry].clone())
+        else:
+            own[-1] += source[entry]
+    for row, own in parts.items():
+        total = own[0]
+        for each in own[1:]:
+            total = total + each
+        result[row] = total
+    return result
+
+
 @EMULATE
-def test_scatter_sums_follow_the_order_of_entries(emulate: bool) -> None:
-    """Float sums that depend on their order give the sequential result, for many entries too."""
-    entries, rows = 3000, 7
-    generator = torch.Generator().manual_seed(5)
-    index = torch.randint(0, rows, (entries,), generator=generator)
-    x = torch.randn(entries, generator=generator) * 10 ** torch.randint(-3, 4, (entries,), generator=generator)
-    start = torch.zeros(rows)
-    wanted = start.clone()
-    for row, value in zip(index.tolist(), x, strict=True):
-        wanted[row] += value
-    got = harness().run(scatter("sum", float32, 1, rows, entries), [start, index, x], (), emulate)[0]
-    assert torch.equal(got, wanted)
+def test_scatter_sums_follow_the_order_of_entries(emulate: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Float sums that depend on their order are added in it, for many entries too, however few rows most of them go to."""
+    sorts = [each for each in VARIANTS[Scatter] if each.name == "sorted entries"]
+    monkeypatch.setitem(VARIANTS, Scatter, sorts)
+
+    def run(data: st.DataObject) -> None:
+        entries, rows = data.draw(st.integers(1, 300)), data.draw(st.integers(1, 9))
+        lanes, piece = data.draw(st.integers(1, 3)), data.draw(st.sampled_from((1, 2, 7, 16, 1000)))
+        monkeypatch.setattr(scatters, "_LEAST_PIECE", piece)
+        monkeypatch.setattr(scatters, "_MOST_PIECE", piece)
+        generator = torch.Generator().manual_seed(data.draw(st.integers(0, 1000)))
+        skewed = torch.rand(entries, generator=generator) ** data.draw(st.integers(1, 8))
+        index = (skewed * rows).long()
+        scale = 10.0 ** torch.randint(-3, 4, (entries, lanes), generator=generator)
+        x, start = (
+            torch.randn(entries, lanes, generator=generator) * scale,
+            torch.randn(rows, lanes, generator=generator),
+        )
+        kernel = scatter("sum", float32, lanes, rows, entries)
+        (found,) = harness().run(kernel, [start.flatten(), index, x.flatten()], (), emulate)
+        assert torch.equal(found.view(rows, lanes), in_pieces(start, index, x, piece))
+
+    draw(12, run)
 
 
 @EMULATE

@@ -4,8 +4,8 @@ Where many entries are added up in few elements, such as a histogram's, each wor
 that change the same element of a buffer wait for each other, across the whole device.
 
 Where the index is a sum of a part per lane and a part per entry, entries are first sorted stably by their part: a thread
-then combines one run of equal entries for one lane, so floating-point results follow the entries' order and do not depend
-on timing. Otherwise one thread goes through all entries of a lane.
+then combines one run of equal entries for one lane, or a piece of it, so floating-point results follow the entries' order and do
+not depend on timing. Otherwise one thread goes through all entries of a lane.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..program import Capabilities, Pass, Program
 from . import statements
 from .access import Buffers, evaluate
 from .combining import Combining
-from .ir import Buffer, Call, Load, Node, bitcast, fixed
+from .ir import Buffer, Call, Literal, Load, Node, bitcast, choose, fixed, minimum
 from .lowering import as_index
 from .module import LINEAR_GROUP, THREAD, WORKGROUP, Module, split_index
 from .sort import RunSort, Sorter
@@ -33,6 +33,8 @@ _ATOMICS = {"sum": "atomicAdd", "maximum": "atomicMax", "minimum": "atomicMin", 
 #: entries for each element, and of a thread, from which on workgroups add them up by themselves, and those from which on it is worth
 #: it; most elements; workgroups for each unit
 _COUNTED, _WORTH, _MOST_COUNTS, _GROUPS = 16, 1 << 16, 1 << 12, 8
+#: entries of a piece of the sorted order
+_LEAST_PIECE, _MOST_PIECE = 64, 1024
 
 
 def any_order(kernel: Scatter, capabilities: Capabilities) -> bool:
@@ -92,7 +94,8 @@ def generate_sorted_scatter(kernel: Scatter, capabilities: Capabilities, of_entr
         return Sorter(Module(kernel, capabilities), of_entry, (), kernel.entries, len(kernel.lanes))
 
     sorting = RunSort(1, entries, entries, make)
-    passes = [*sorting.passes(), _sorted_pass(kernel, capabilities, sorting)]
+    runs = _Runs(kernel, capabilities, sorting)
+    passes = [*sorting.passes(), runs.combine_pass(), *([runs.join_pass()] if runs.pieces > 1 else [])]
     return Program(tuple(passes), (sorting.nbytes,))
 
 
@@ -236,30 +239,89 @@ def _serial_pass(kernel: Scatter, capabilities: Capabilities) -> Pass:
     return writer.finish()
 
 
-def _sorted_pass(kernel: Scatter, capabilities: Capabilities, sorting: RunSort) -> Pass:
-    """A thread per lane and first entry of a run of equal ones."""
-    lanes, entries = number_of_elements(kernel.lanes), number_of_elements(kernel.entries)
-    writer = _Writer(kernel, capabilities, lanes * entries)
-    body, module = writer.body, writer.module
-    first, lane = body.let("first", writer.i // lanes), body.let("lane", writer.i % lanes)
+class _Runs:
+    """The passes that combine runs of equal entries in their order; long ones are cut into pieces of the sorted order.
 
-    def follows(at: Node) -> Node:
-        """Return whether what is at a place has the key of what is in front of it."""
-        left, right = sorting.key(module, at), sorting.key(module, at - fixed(1))
-        return left.equals(right) if left.type == "u32" else Call("all", (left.equals(right),), "bool")
+    What threads do one after another so is at most about twice the root of the number of entries, whatever the entries are.
+    """
 
-    with body.when(first > fixed(0)):
-        body.leave(follows(first))
-    outer = split_index(module, lane, kernel.lanes)
-    first_entry = body.let("first_entry", sorting.place(module, first))
-    (index,) = writer.evaluate(outer + split_index(module, first_entry, kernel.entries), kernel.index)
-    slot = body.let("slot", as_index(index))
-    held = body.var("held", Load(writer.output, slot))
-    with body.loop("at", first, lambda at: at < entries, fixed(1)) as at:
-        with body.when(at > first), body.when(~follows(at)):
-            body.add(Break())
-        entry = body.let("entry", sorting.place(module, at))
-        (value,) = writer.evaluate(outer + split_index(module, entry, kernel.entries), kernel.value)
-        body.set(held, writer.combine(held, value))
-    body.add(statements.Store(writer.output, slot, held))
-    return writer.finish(" (runs)")
+    def __init__(self, kernel: Scatter, capabilities: Capabilities, sorting: RunSort) -> None:
+        self.kernel, self.capabilities, self.sorting = kernel, capabilities, sorting
+        self.lanes, self.entries = number_of_elements(kernel.lanes), number_of_elements(kernel.entries)
+        root = (max(self.entries - 1, 1).bit_length() + 1) // 2
+        self.piece = min(max(1 << root, _LEAST_PIECE), _MOST_PIECE)
+        self.pieces = -(-self.entries // self.piece)
+        scalar = element_type(kernel.outputs[0].dtype.name, capabilities).scalar
+        #: of each piece and lane the part of the run that began before it, and of the one that goes on behind it
+        self.heads, self.tails = (
+            sorting.partials.records(self.pieces * self.lanes if self.pieces > 1 else 0, scalar) for _ in range(2)
+        )
+
+    def _equal(self, module: Module, left: Node, right: Node) -> Node:
+        """Return whether what is at two places of the sorted order has one key."""
+        first, second = self.sorting.key(module, left), self.sorting.key(module, right)
+        return first.equals(second) if first.type == "u32" else Call("all", (first.equals(second),), "bool")
+
+    def _entry(self, writer: _Writer, lane: Node, place: Node) -> list[Node]:
+        """Return the coordinates of a lane and the entry at a place of the sorted order."""
+        outer = split_index(writer.module, lane, self.kernel.lanes)
+        entry = writer.body.let(writer.module.fresh("entry"), self.sorting.place(writer.module, place))
+        return outer + split_index(writer.module, entry, self.kernel.entries)
+
+    def combine_pass(self) -> Pass:
+        """Return the pass with a thread for each lane and beginning of a run, or of its part in a piece."""
+        writer = _Writer(self.kernel, self.capabilities, self.lanes * self.entries)
+        body, module, cuts = writer.body, writer.module, self.pieces > 1
+        first, lane = body.let("first", writer.i // self.lanes), body.let("lane", writer.i % self.lanes)
+        begins = body.var("begins", first.equals(fixed(0)))
+        with body.when(~begins):
+            body.set(begins, ~self._equal(module, first, first - fixed(1)))
+            body.leave(~begins & (first % fixed(self.piece)).differs(fixed(0)) if cuts else ~begins)
+        piece = body.let("piece", first // fixed(self.piece))
+        end = body.let("end", minimum((piece + fixed(1)) * fixed(self.piece), self.entries))
+        (index,) = writer.evaluate(self._entry(writer, lane, first), self.kernel.index)
+        slot = body.let("slot", as_index(index))
+        held = body.var("held", Load(writer.output, slot))
+        goes_on = body.var("goes_on", end < self.entries)
+        with body.loop("at", first, lambda at: at < end, fixed(1)) as at:
+            with body.when(at > first), body.when(~self._equal(module, at, at - fixed(1))):
+                body.set(goes_on, Literal(False, "bool"))
+                body.add(Break())
+            (value,) = writer.evaluate(self._entry(writer, lane, at), self.kernel.value)
+            found = writer.combine(held, value)
+            # A part that began before has nothing to start from.
+            body.set(held, choose(begins | (at > first), found, value) if cuts else found)
+        if not cuts:
+            body.add(statements.Store(writer.output, slot, held))
+            return writer.finish(" (runs)")
+        with body.when(goes_on):
+            body.set(goes_on, self._equal(module, end, end - fixed(1)))
+        number = body.let("number", piece * self.lanes + lane)
+        with body.when(begins & ~goes_on):
+            body.add(statements.Store(writer.output, slot, held))
+        with body.when(begins & goes_on):
+            self.tails.write(module, number, [held])
+        with body.when(~begins):
+            self.heads.write(module, number, [held])
+        return writer.finish(" (runs)")
+
+    def join_pass(self) -> Pass:
+        """Return the pass with a thread for each lane and run that was cut."""
+        writer = _Writer(self.kernel, self.capabilities, self.lanes * (self.pieces - 1))
+        body, module = writer.body, writer.module
+        piece, lane = body.let("piece", writer.i // self.lanes), body.let("lane", writer.i % self.lanes)
+        start = body.let("start", piece * fixed(self.piece))
+        end = body.let("end", start + fixed(self.piece))
+        body.leave(~self._equal(module, end, end - fixed(1)))
+        # Whoever has the beginning of the run has the rest of it.
+        with body.when(start > fixed(0)):
+            body.leave(self._equal(module, end, start - fixed(1)))
+        (index,) = writer.evaluate(self._entry(writer, lane, end), self.kernel.index)
+        slot = body.let("slot", as_index(index))
+        held = body.var("held", self.tails.read(module, piece * self.lanes + lane, True)[0])
+        with body.loop("next", piece + fixed(1), lambda next: next < self.pieces, fixed(1)) as next:
+            with body.when(~self._equal(module, next * fixed(self.piece), end)):
+                body.add(Break())
+            body.set(held, writer.combine(held, self.heads.read(module, next * self.lanes + lane, True)[0]))
+        body.add(statements.Store(writer.output, slot, held))
+        return writer.finish(" (cut runs)")

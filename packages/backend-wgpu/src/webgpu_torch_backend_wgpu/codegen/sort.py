@@ -170,13 +170,19 @@ class RunSort:
         #: workgroups that sort blocks, and of these the ones of a row
         self.row_blocks = -(-length // self.padded)
         self.blocks = -(-rows // self.rows_together) * self.row_blocks
-        partials = Partials()
-        #: the two halves of scratch memory that passes read and write in turn: keys and positions
+        #: the scratch memory, where passes that follow may leave each other more
+        self.partials = Partials()
+        #: its two halves that passes read and write in turn: keys and positions
         self.halves = [
-            (partials.records(rows * length, self.kind), partials.records(rows * length, "u32")) for _ in range(2)
+            (self.partials.records(rows * length, self.kind), self.partials.records(rows * length, "u32"))
+            for _ in range(2)
         ]
-        self.nbytes = partials.nbytes
         self.half = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the scratch memory."""
+        return self.partials.nbytes
 
     def key(self, module: Module, index: Node) -> Node:
         """Return the key at a place."""

@@ -275,12 +275,12 @@ def _reading(kernel: Scatter, facts: Facts, dimension: int) -> float:
 
 
 #: bytes that an entry's index, value and element move where neighbours are read together, and where each is alone
-_TOGETHER, _APART = 32, 256
+_TOGETHER, _APART = 24, 256
 #: the shares of a dispatch that a workgroup takes for its row and for each element and entry of its threads
 _ROW, _LISTED = 1.0, 0.1
 #: the dispatches of a sort, and the share of one for each of its entries; the share that an entry takes which has to wait for
 #: the one before it
-_SORTING, _SORTED, _AFTER_ANOTHER = 4.2, 1e-4, 0.25
+_SORTING, _SORTED, _AFTER_ANOTHER = 6.0, 4e-5, 0.25
 
 
 VARIANTS: dict[type[Kernel], list[Variant]] = {

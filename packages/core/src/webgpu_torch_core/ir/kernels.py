@@ -366,7 +366,7 @@ class Scatter(Kernel):
 
     Coordinates number the ``lanes`` dimensions, then the ``entries`` dimensions. Different lanes never touch the same
     element; entries of one lane may. ``monoid`` has a state of one number; None: the value replaces the element, and any
-    one of several writers wins. Results must not depend on timing: floating-point sums follow the entries' order.
+    one of several writers wins. Results must not depend on timing: floating-point sums follow the entries' order, or pieces of it.
     """
 
     __slots__ = fields = (
