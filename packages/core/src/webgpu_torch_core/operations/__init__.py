@@ -16,6 +16,7 @@ from .elementwise import operators, overloads, special_functions
 from .in_place import functions as in_place_functions
 from .in_place import methods
 from .indexing import gathering, scattering, subscripts
+from .indexing import in_place as index_writes
 from .movement import joining, rearranging, reinterpreting, splitting, view_copies, views
 from .neural import attention, composites, fake_quantization, layers, losses
 from .random import counts, draws, fills

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,6 @@ from ...ir.layouts import (
     layout,
     number_of_elements,
     view_strides,
-    wrap_dimension,
 )
 from ...notices import warn
 from ...replay.recipes import remembered
@@ -28,15 +28,13 @@ from ..in_place.writing import (
     assign,
     check_leaf,
     check_writable,
-    make_in_place,
-    refuse_gradient,
     warn_of_repeats,
     without_repeats,
 )
 from ..movement.splitting import unbind
 from ..movement.views import make_view, permute, select_dimension, slice_view
 from ..outputs import into
-from .gathering import index_add, index_copy, index_fill, scatter, scatter_add, take_positions, write_slices
+from .gathering import take_positions, write_slices
 from .index_checks import Report, bound, check_positions, in_range, means_tuple, positions_inside, require_inside
 from .nonzero import (
     chooses,
@@ -46,14 +44,12 @@ from .nonzero import (
     is_mask,
     mask_alone,
     mask_positions,
-    masked_scatter,
 )
 from .remembered_subscripts import lists_positions, view_by_subscript
-from .scatter_reductions import scatter_reduce
 from .scattering import put_repeated
 
 if TYPE_CHECKING:
-    from ...tensors.type_aliases import Number
+    pass
 
 #: what PyTorch says of masks of bytes
 _BYTES = "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead."
@@ -64,9 +60,9 @@ _BYTES = "indexing with dtype torch.uint8 is now deprecated, please use a dtype 
 class _Indices(list["Tensor | None"]):
     """Per dimension its index tensor or None; ``found`` lists the dimensions whose positions are right by construction."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: set[int] = set()
+    def __init__(self, given: Iterable[Tensor | None] = (), found: Iterable[int] = ()) -> None:
+        super().__init__(given)
+        self.found = set(found)
 
 
 class _Entries(list[Any]):
@@ -201,14 +197,14 @@ def _looked_at(view: Tensor, indices: _Indices, shape: tuple[int, ...]) -> tuple
         if position not in indices.found and view.numel() and 0 not in shape:
             # It counts dimensions of what is left to index, where these come first.
             if len(where) > 1:
-                index = positions_inside("index", index, size, partial(_refusal, size), True)
+                index = positions_inside("index", index, size, partial(refusal, size), True)
             else:
                 report = check_positions("index", index, size, 0, IndexError, True, by_reader=True)
         chosen.append(index)
     return chosen, report
 
 
-def _refusal(size: int, found: int) -> Exception:
+def refusal(size: int, found: int) -> Exception:
     return IndexError(f"index {found} is out of bounds for dimension 0 with size {size}")
 
 
@@ -393,17 +389,34 @@ def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool, fills
     if shown is not plain:
         put_repeated(plain, shown, indices, value, accumulate)
         return
+    if value.numel() == 0:
+        # Where nothing is written, positions may be outside, as where nothing is read.
+        if needs_gradient(value):
+            view.copy_(attach_zeros(view.clone(), "IndexPutBackward0", (value,)))
+        return
+    write = _write_rows if needs_gradient(view, value) else _written
+    found = write(plain, tuple(indices), tuple(sorted(indices.found)), value, accumulate)
+    assign(view, retitled(found, "IndexPutBackward0"), fresh=True)
+
+
+def _write_rows(
+    plain: Tensor, given: tuple[Tensor | None, ...], found: tuple[int, ...], value: Tensor, accumulate: bool
+) -> Tensor:
+    """Return a tensor with indexed dimensions adjacent, and a value of the shape that is indexed written there, or added.
+
+    ``found``: which indices are where a mask holds.
+    """
+    indices = _Indices(given, found)
+    view, together, first = _joint(plain, indices)
+    shape, last = view._layout.shape, first + sum(each is not None for each in indices)
     chosen, report = _looked_at(plain, indices, together)
     flat, position = _combined(view, [each.expand(together) for each in chosen], first)
     rows = value.reshape((*shape[:first], position.numel(), *shape[last:]))
-    if rows.numel() == 0:
-        # Where nothing is written, positions may be outside, as where nothing is read.
-        if needs_gradient(rows):
-            view.copy_(attach_zeros(view.clone(), "IndexPutBackward0", (rows,)))
-        return
     kind = "sum" if accumulate else None
-    written = write_slices(flat, first, position.reshape(-1), rows, kind, "index_put", report).reshape(shape)
-    assign(view, retitled(no_view(written), "IndexPutBackward0"), fresh=True)
+    return no_view(write_slices(flat, first, position.reshape(-1), rows, kind, "index_put", report).reshape(shape))
+
+
+_written = remembered(_write_rows)
 
 
 @operation("scatter", namespace="method")
@@ -466,35 +479,3 @@ def take(input: Tensor, index: Tensor, *, out: Tensor | None = None) -> Tensor:
         by_reader=size > 0,
     )
     return into(take_positions(input.reshape(-1), 0, index, "TakeBackward0", report=report), out, True)
-
-
-def _has_dimension(input: Tensor, dim: int, *_: object) -> None:
-    wrap_dimension(dim, input.ndim)
-
-
-_fill_positions = make_in_place(index_fill, "index_fill_", apart=None)
-
-
-def index_fill_(self: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
-    """In-place version of :func:`index_fill`; what an expanded tensor shows several times along a dimension is filled once."""
-    check_leaf(self)
-    check_apart(self, index)
-    shown = without_repeats(self)
-    if shown is not self:
-        index_fill(self.to("meta"), dim, index.to("meta"), value)
-        warn_of_repeats("index_fill_")
-        size = self._layout.shape[axis := wrap_dimension(dim, self.ndim)]
-        if shown._layout.shape[axis] != size:
-            index = positions_inside("index_fill", index, size, partial(_refusal, size), True).clamp_max(0)
-    _fill_positions(shown, dim, index, value)
-    refuse_gradient(self, shown)
-    return self
-
-
-for _function in (scatter, scatter_add, scatter_reduce, index_add, masked_scatter):
-    _made = make_in_place(
-        _function, f"{_function.__name__}_", _function, apart=None if _function is masked_scatter else True
-    )
-    setattr(Tensor, _made.__name__, _made)
-Tensor.index_copy_ = make_in_place(index_copy, "index_copy_", _has_dimension, apart=True)  # type: ignore[attr-defined]
-Tensor.index_fill_ = index_fill_  # type: ignore[attr-defined]

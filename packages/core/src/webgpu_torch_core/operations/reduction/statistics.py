@@ -394,10 +394,16 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
     if values.dtype in (float32, float64) and has_algorithm(values, "histogram"):
         found = host_call("histogram", (values,), ((bins,),), (values.dtype,), bins=bins, low=low, high=high)
         return into(found[0], out, True)
+    return into(_in_bins(values, bins, low, high), out, True)
+
+
+@remembered
+def _in_bins(values: Tensor, bins: int, low: float, high: float) -> Tensor:
+    """Return how many values [n] lie in each bin, in their type."""
     inside = (values >= low) & (values <= high)
     place = clamp(((values - low) * bins / (high - low)).floor(), 0, bins - 1)
     place = where(inside, place, 0).to(int64)
-    return into(counted(place, inside.to(int32), bins).to(input.dtype), out, True)
+    return counted(place, inside.to(int32), bins).to(values.dtype)
 
 
 @operation("composite")
