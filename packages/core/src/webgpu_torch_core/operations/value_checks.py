@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..ir.dtypes import float32, int64
 from ..record.checks import check_base
 from ..record.devices import MetaEngine, on_host
+from ..replay.recipes import remembered
 from ..tensors.tensor import Tensor
 from .elementwise.choosing import where
 
@@ -34,8 +35,13 @@ def require_none(wrong: Tensor, message: str, kind: type[Exception] = RuntimeErr
     Replayed recordings do not repeat it.
     """
     if not _unchecked(wrong):
-        base = check_base((message, kind), lambda found: kind(message))
-        _fail(where(wrong.any(), base, 0).to(int64))
+        _fail(_number_of(wrong, check_base((message, kind), lambda found: kind(message))))
+
+
+@remembered
+def _number_of(wrong: Tensor, base: int) -> Tensor:
+    """Return the number of a check that failed if any element is True, else 0."""
+    return where(wrong.any(), base, 0).to(int64)
 
 
 def refuse_any(wrong: Tensor, message: str) -> None:
@@ -50,16 +56,26 @@ def check_weights(weights: Tensor) -> None:
     """Have rows of weights checked, as :func:`require_none`."""
     if _unchecked(weights):
         return
+    _fail(_number_of_weights(weights, check_base("weights", lambda found: RuntimeError(_BAD_WEIGHTS[found]))))
+
+
+@remembered
+def _number_of_weights(weights: Tensor, base: int) -> Tensor:
+    """Return the number of the check that rows of weights fail, 0 where they are right."""
     wrong = weights.isnan() | weights.isinf() | (weights < 0)
     empty = weights.to(float32).sum(-1) == 0
-    base = check_base("weights", lambda found: RuntimeError(_BAD_WEIGHTS[found]))
-    _fail(where(wrong.any(), base, where(empty.any(), base + 1, 0)).to(int64))
+    return where(wrong.any(), base, where(empty.any(), base + 1, 0)).to(int64)
 
 
 def check_probabilities(probabilities: Tensor) -> None:
     """Have probabilities checked, as :func:`require_none`."""
-    inside = (probabilities >= 0) & (probabilities <= 1)
-    require_none(~inside, "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    require_none(_outside(probabilities), "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+
+
+@remembered
+def _outside(probabilities: Tensor) -> Tensor:
+    """Return which elements are no probabilities."""
+    return ~((probabilities >= 0) & (probabilities <= 1))
 
 
 def check_deviations(std: Tensor | float) -> None:
