@@ -9,7 +9,7 @@ what the first one recorded: the first step of an optimiser has the plan of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from itertools import accumulate
 from typing import Any, NamedTuple, TypeAlias
 
 from ..backend.collection import without_collection
@@ -32,93 +32,169 @@ _Step: TypeAlias = tuple[Kernel, list[int], tuple[int, ...]]
 class _Update(NamedTuple):
     """What a rule recorded, and for each tensor it changed: the argument's number, the value's, and how often it was written.
 
-    Its numbers are those of the arguments, then its literals.
+    Its numbers are those ``given`` by the arguments, then its literals.
     """
 
     series: Series
     writes: tuple[tuple[int, int, int], ...]
+    given: int
     literals: list[int]
 
 
-def updating(function: Callable[..., None]) -> Callable[..., None]:
-    """Decorate a rule that changes some of its tensors in place by operations on all of them, and does nothing else.
+class Rule:
+    """A rule that changes some of its tensors in place by operations on all of them, and does nothing else: a decorator.
 
     Its arguments are tensors, numbers (which it uses as operands and does not look at), booleans and None. Operands of its own
     are integers.
     """
-    known: Bounded[tuple[Any, ...], _Update | None] = Bounded(4096)
 
-    @wraps(function)
-    def call(*args: object) -> None:
-        key: list[object] = [default_float[0], context.capture is None]
-        tensors: list[Tensor] = []
-        numbers: list[float] = []
-        if context.enabled or context.casting or intercepted() or not _describe(args, key, tensors, numbers):
-            function(*args)
+    def __init__(self, function: Callable[..., None]) -> None:
+        self.function = function
+        self.known: Bounded[tuple[Any, ...], _Update | None] = Bounded(4096)
+
+    def __call__(self, *args: object) -> None:
+        """Change the tensors."""
+        given = _Given()
+        if given.special or not given.add(args):
+            self.function(*args)
             return
-        identity = tuple(key)
-        update = known.get(identity)
+        identity = given.identity()
+        update = self.known.get(identity)
         if update is not None:
-            _repeat(update, tensors, numbers)
-        elif identity in known:
-            function(*args)
+            _repeat(update, given)
+        elif identity in self.known:
+            self.function(*args)
         else:
-            known[identity] = without_collection(lambda: _observed(function, args, tensors, numbers))
+            observed = without_collection(lambda: _observed(self.function, args, given))
+            self.known[identity] = observed
 
-    return call
+    def update_of(self, args: tuple[object, ...]) -> _Update | None:
+        """Return what is known of calls with such arguments."""
+        given = _Given()
+        return None if given.special or not given.add(args) else self.known.get(given.identity())
 
 
-def _describe(args: tuple[object, ...], key: list[object], tensors: list[Tensor], numbers: list[float]) -> bool:
-    """Sort arguments into tensors and numbers, and add what their kernels depend on to a key; False where a call is special."""
-    values: list[Any] = []
-    each: Any
-    for each in args:
-        kind = each.__class__
-        if kind in PLAIN:
-            storage = each._storage
-            value = storage.value
-            # What somebody outside sees is written at once; inference tensors refuse.
-            if storage.inference or (tensors and value.engine is not values[0].engine) or not hasattr(value, "outside"):
+#: a rule, and the arguments that it is to be called with
+Call: TypeAlias = tuple[Rule, tuple[object, ...]]
+#: what several calls record together
+_together: Bounded[tuple[Any, ...], _Update] = Bounded(64)
+
+
+def apply_all(calls: Sequence[Call]) -> None:
+    """Call rules one after another: from the third time on as one remembered call, where none has what another changes."""
+    given = _Given()
+    if len(calls) < 2 or given.special or not all(given.add((rule, *args)) for rule, args in calls) or given.shares():
+        for rule, args in calls:
+            rule(*args)
+        return
+    identity = given.identity()
+    update = _together.get(identity)
+    if update is not None:
+        _repeat(update, given)
+        return
+    known = [rule.update_of(args) for rule, args in calls]
+    for rule, args in calls:
+        rule(*args)
+    if all(known):
+        _together[identity] = _joined([each for each in known if each is not None])
+
+
+class _Given:
+    """Arguments, sorted into tensors and numbers, and what their kernels depend on; ``special``: nothing is remembered now."""
+
+    __slots__ = ("key", "numbers", "places", "special", "tensors")
+
+    def __init__(self) -> None:
+        self.key: list[object] = [default_float[0], context.capture is None]
+        self.tensors: list[Tensor] = []
+        self.numbers: list[float] = []
+        self.places: dict[Value, int] = {}
+        self.special = context.enabled or context.casting or intercepted()
+
+    def add(self, args: tuple[object, ...]) -> bool:
+        """Add the arguments of a call; return whether what it records may be remembered."""
+        key, tensors, numbers, places = self.key, self.tensors, self.numbers, self.places
+        each: Any
+        for each in args:
+            kind = each.__class__
+            if kind in PLAIN:
+                storage = each._storage
+                value = storage.value
+                # What somebody outside sees is written at once; inference tensors refuse.
+                if storage.inference or not hasattr(value, "outside") or value.outside:
+                    return False
+                if tensors and value.engine is not tensors[0]._storage.value.engine:
+                    return False
+                key += (each._layout, each.dtype, value.numel, places.setdefault(value, len(tensors)))
+                tensors.append(each)
+            elif kind is float or kind is HostNumber or kind is int:
+                key.append(float)
+                numbers.append(each)
+            elif each is None or kind is bool or kind is Rule:
+                key.append(each)
+            else:
                 return False
-            if value.outside:
-                return False
-            same = values.index(value) if value in values else -1
-            key += (each._layout, each.dtype, value.numel, same)
-            tensors.append(each)
-            values.append(value)
-        elif kind is float or kind is HostNumber or kind is int:
-            key.append(float)
-            numbers.append(each)
-        elif each is None or kind is bool:
-            key.append(each)
-        else:
-            return False
-    if values:
-        key.append(values[0].engine)
-    return bool(values)
+        return bool(tensors)
+
+    def shares(self) -> bool:
+        """Return whether two of the tensors have one value."""
+        return len(self.places) < len(self.tensors)
+
+    def identity(self) -> tuple[object, ...]:
+        """Return what calls of one kind have in common."""
+        return (*self.key, self.tensors[0]._storage.value.engine)
 
 
-def _repeat(update: _Update, tensors: list[Tensor], numbers: list[float]) -> None:
+def _joined(updates: Sequence[_Update]) -> _Update:
+    """Return what calls record one after another; the arguments and numbers of all of them are those of one."""
+    counts = [each.series.count for each in updates]
+    given = [each.given for each in updates]
+    made, literal = sum(counts), sum(given)
+    steps: list[_Step] = []
+    writes: list[tuple[int, int, int]] = []
+    literals: list[int] = []
+    kept: set[int] = set()
+    for each, count, argument, amount, first in zip(
+        updates, counts, accumulate(counts, initial=0), accumulate(given, initial=0), given, strict=False
+    ):
+
+        def value(number: int, count: int = count, argument: int = argument, made: int = made) -> int:
+            return number + argument if number < count else number - count + made
+
+        def number(place: int, first: int = first, amount: int = amount, literal: int = literal) -> int:
+            return place + amount if place < first else place - first + literal
+
+        for kernel, operands, _, parameters, _, _ in each.series.steps:
+            steps.append((kernel, list(map(value, operands)), tuple(map(number, parameters))))
+        writes += [(target + argument, value(one), times) for target, one, times in each.writes]
+        kept.update([value(one) for _, one, _ in each.writes])
+        literals += each.literals
+        made += each.series.total - count
+        literal += len(each.literals)
+    return _Update(Series(steps, sum(counts), kept), tuple(writes), sum(given), literals)
+
+
+def _repeat(update: _Update, given: _Given) -> None:
+    tensors = given.tensors
     values = [each._storage.value for each in tensors]
-    update.series.record(values[0].engine, values, numbers + update.literals)
+    update.series.record(values[0].engine, values, given.numbers + update.literals)
     for target, made, times in update.writes:
         storage = tensors[target]._storage
         storage.rebind(values[made])
         storage.version += times - 1
 
 
-def _observed(
-    function: Callable[..., None], args: tuple[object, ...], tensors: list[Tensor], amounts: list[float]
-) -> _Update | None:
-    """Call a rule, which takes these tensors and numbers; return what it recorded, None where that cannot be repeated."""
+def _observed(function: Callable[..., None], args: tuple[object, ...], given: _Given) -> _Update | None:
+    """Call a rule, whose arguments are sorted; return what it recorded, None where that cannot be repeated."""
+    tensors, amounts = given.tensors, given.numbers
     # Numbers of their own, so that each is found again among the kernels' parameters.
-    given = [each + 0.0 if isinstance(each, float | int) and each.__class__ in (float, int) else each for each in args]
-    numbers = {id(each): place for place, each in enumerate(each for each in given if isinstance(each, float))}
+    own = [each + 0.0 if isinstance(each, float | int) and each.__class__ in (float, int) else each for each in args]
+    numbers = {id(each): place for place, each in enumerate(each for each in own if isinstance(each, float))}
     before = [(each._storage.value, each._storage.version) for each in tensors]
     engine = before[0][0].engine
     tape: Tape = engine.tape
     start = len(tape.entries), len(tape.slots)
-    function(*given)
+    function(*own)
     entries = tape.entries[start[0] :]
     parameters = [each for entry in entries for each in entry.parameters]
     # What is computed from numbers of arguments is a float, as they are.
@@ -146,9 +222,9 @@ def _observed(
     # What several arguments share is written once.
     unique = {id(tensors[number]._storage): (number, made[slot], times) for number, slot, times in writes}
     series = Series(numbered, len(tensors), {made for _, made, _ in unique.values()})
-    update = _Update(series, tuple(unique.values()), literals)
+    update = _Update(series, tuple(unique.values()), len(amounts), literals)
     if fused is not None and _taken_back(engine, start, tensors, before, set(wanted)):
-        _repeat(update, tensors, amounts)
+        _repeat(update, given)
     return update
 
 

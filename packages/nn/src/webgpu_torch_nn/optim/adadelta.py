@@ -6,6 +6,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.replay.updates import Call
 
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options, rate
 
@@ -48,9 +49,9 @@ class Adadelta(ParameterwiseOptimizer):
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": 0.0, "square_avg": torch.zeros_like(parameter), "acc_delta": torch.zeros_like(parameter)}
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> Call:
         state, rho = self._counted(parameter, group), group["rho"]
-        _descend(
+        return _descend(
             parameter, group, state["square_avg"], state["acc_delta"], rate(parameter, group), rho, 1 - rho, group["eps"]
         )  # fmt: skip
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.replay.updates import Call
 
 from webgpu_torch_nn.optim.parameterwise import Given, ParameterwiseOptimizer, descending, options, rate
 from webgpu_torch_nn.optim.states import Named
@@ -61,13 +62,13 @@ class Adagrad(ParameterwiseOptimizer):
 
     takes_sparse = True
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> Call | None:
         state = self._counted(parameter, group)
         size = rate(parameter, group) / (1 + (state["step"] - 1) * group["lr_decay"])
         if parameter.grad is not None and parameter.grad.is_sparse:
             self._update_rows(parameter, parameter.grad, state, group, size)
-        else:
-            _descend(parameter, group, state["sum"], size, group["eps"])
+            return None
+        return _descend(parameter, group, state["sum"], size, group["eps"])
 
     def _update_rows(self, parameter: Tensor, grad: Given, state: Named, group: Named, size: Given) -> None:
         """Change the rows that a sparse gradient names.

@@ -6,6 +6,7 @@ from typing import Any, NoReturn
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.replay.updates import Call
 
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options, rate
 from webgpu_torch_nn.optim.states import to_scalar
@@ -59,10 +60,10 @@ class Adam(ParameterwiseOptimizer):
     def _refuse_sparse(self) -> NoReturn:
         raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> Call:
         state, (first, second) = self._counted(parameter, group), group["betas"]
         step = state["step"]
-        _descend(
+        return _descend(
             parameter, group, state["exp_avg"], state["exp_avg_sq"], state["max_exp_avg_sq"] if group["amsgrad"] else None,
             1 - first, second, 1 - second, (1 - second**step) ** 0.5, group["eps"], rate(parameter, group) / (first**step - 1),
         )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.replay.updates import Call
 
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options, rate
 
@@ -42,10 +43,10 @@ class Adamax(ParameterwiseOptimizer):
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": 0.0, "exp_avg": torch.zeros_like(parameter), "exp_inf": torch.zeros_like(parameter)}
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> Call:
         state, (first, second) = self._counted(parameter, group), group["betas"]
         size = rate(parameter, group) / (first ** state["step"] - 1)
-        _descend(parameter, group, state["exp_avg"], state["exp_inf"], size, 1 - first, second, group["eps"])
+        return _descend(parameter, group, state["exp_avg"], state["exp_inf"], size, 1 - first, second, group["eps"])
 
 
 @descending

@@ -6,6 +6,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.replay.updates import Call
 
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options
 from webgpu_torch_nn.optim.states import to_scalar
@@ -45,11 +46,12 @@ class ASGD(ParameterwiseOptimizer):
     def _begin(self, parameter: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         return {"step": 0.0, "eta": to_scalar(group["lr"]), "mu": 1.0, "ax": torch.zeros_like(parameter)}
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> Call:
         state, lr, lambd = self._counted(parameter, group), to_scalar(group["lr"]), group["lambd"]
-        _descend(parameter, group, state["ax"], 1 - lambd * state["eta"], state["eta"], state["mu"])
+        call = _descend(parameter, group, state["ax"], 1 - lambd * state["eta"], state["eta"], state["mu"])
         state["eta"] = lr / (1 + lambd * lr * state["step"]) ** group["alpha"]
         state["mu"] = 1 / max(1, state["step"] - group["t0"])
+        return call
 
 
 @descending

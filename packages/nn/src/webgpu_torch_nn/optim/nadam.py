@@ -6,6 +6,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.replay.updates import Call
 
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options, rate
 
@@ -64,12 +65,12 @@ class NAdam(ParameterwiseOptimizer):
             "exp_avg_sq": torch.zeros_like(parameter),
         }
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> Call:
         state, (first, second) = self._counted(parameter, group), group["betas"]
         now, then = _momentum(state, group), _momentum(state, group, 1)
         product = state["mu_product"] = state["mu_product"] * now
         full = rate(parameter, group)
-        _descend(
+        return _descend(
             parameter, group, state["exp_avg"], state["exp_avg_sq"], 1 - first, second, 1 - second,
             1 - second ** state["step"], group["eps"], full * (now - 1) / (1 - product), full * then / (product * then - 1),
         )  # fmt: skip

@@ -11,7 +11,7 @@ from webgpu_torch_core.record.apart import computed_apart
 from webgpu_torch_core.record.changes import changed
 from webgpu_torch_core.record.context import context
 from webgpu_torch_core.replay.numbers import numbers
-from webgpu_torch_core.replay.updates import updating
+from webgpu_torch_core.replay.updates import Call, Rule, apply_all
 
 from webgpu_torch_nn.optim.optimizer import Optimizer, arguments
 from webgpu_torch_nn.optim.states import SCALARS, Kept, Named, ParameterState, to_scalar
@@ -50,18 +50,24 @@ class ParameterwiseOptimizer(Optimizer):
             state.take_writes()
         # Autograd goes through the step itself where that is asked for.
         with torch.set_grad_enabled(bool(self.defaults.get("differentiable", False))):
-            for group in self.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is None:
-                        continue
-                    if parameter.grad.is_sparse and not self.takes_sparse:
-                        self._refuse_sparse()
-                    if group.get("differentiable"):
-                        self._renew(parameter)
-                    self._update(parameter, numbers(group))
+            updates = [
+                self._update_of(parameter, group) for group in self.param_groups for parameter in group["params"]
+            ]
+            apply_all([each for each in updates if each is not None])
         if self._watched and context.capture is None:
             self._watched[:] = [state for state in self._watched if state.renew()]
         return loss
+
+    def _update_of(self, parameter: Tensor, group: Named) -> Call | None:
+        """Return what changes a parameter of a group, if it has a gradient and that is still to be done."""
+        grad = parameter.grad
+        if grad is None:
+            return None
+        if grad.is_sparse and not self.takes_sparse:
+            self._refuse_sparse()
+        if group.get("differentiable"):
+            self._renew(parameter)
+        return self._update(parameter, numbers(group))
 
     def _seen(self, state: Kept) -> Kept:
         """Return a parameter's state as others see it."""
@@ -88,8 +94,8 @@ class ParameterwiseOptimizer(Optimizer):
     def _refuse_sparse(self) -> NoReturn:
         raise RuntimeError(f"{type(self).__name__} does not support sparse gradients")
 
-    def _update(self, parameter: Tensor, group: Named) -> None:
-        """Change one parameter by its gradient."""
+    def _update(self, parameter: Tensor, group: Named) -> Call | None:
+        """Return what changes one parameter by its gradient; None where that is done."""
         raise NotImplementedError
 
     def _begin(self, parameter: Tensor, group: Named) -> Named:
@@ -139,16 +145,16 @@ def options(scope: dict[str, object], order: str = "") -> dict[str, Any]:
     return {name: given[name] for name in order.split()} if order else given
 
 
-def descending(rule: Callable[..., None]) -> Callable[..., None]:
+def descending(rule: Callable[..., None]) -> Callable[..., Call]:
     """Decorate the arithmetic of a step: ``rule(values, grad, *more)`` changes a parameter and what is kept of it.
 
-    The result is called with the parameter and its group in place of its values and the gradient to descend along: negated to
+    The result, which returns the call that does so, is called with the parameter and its group in place of its values and the gradient to descend along: negated to
     climb, and with the weight decay's part unless that is decoupled, in which case the parameter shrinks first. What follows
-    are tensors, numbers, booleans and None as :func:`updating` takes them. Complex tensors come to the rule as their parts:
+    are tensors, numbers, booleans and None as a :class:`Rule` takes them. Complex tensors come to the rule as their parts:
     squares are taken of each.
     """
 
-    @updating
+    @Rule
     def whole(
         values: Tensor, grad: Tensor, climbs: bool, decayed: float | Tensor | None, shrinks: float | Tensor | None, *more: Given
     ) -> None:  # fmt: skip
@@ -160,9 +166,9 @@ def descending(rule: Callable[..., None]) -> Callable[..., None]:
             grad = grad + (values.clone() if isinstance(decayed, Tensor) else values) * decayed
         rule(values, grad, *more)
 
-    def step(parameter: Tensor, group: Named, *more: Given) -> None:
+    def step(parameter: Tensor, group: Named, *more: Given) -> Call:
         given = parameter, parameter.grad, group["maximize"], *_decay(parameter, group), *more
-        whole(*map(_real, given) if parameter.is_complex() else given)
+        return whole, tuple(map(_real, given)) if parameter.is_complex() else given
 
     return step
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.replay.updates import Call
 
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options, rate
 
@@ -57,10 +58,10 @@ class RMSprop(ParameterwiseOptimizer):
             state["grad_avg"] = torch.zeros_like(parameter)
         return state
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> Call:
         state, kept = self._counted(parameter, group), group["alpha"]
         rolls = group["momentum"] > 0
-        _descend(
+        return _descend(
             parameter, group, state["square_avg"], state["grad_avg"] if group["centered"] else None,
             state["momentum_buffer"] if rolls else None, group["momentum"] if rolls else None,
             rate(parameter, group), kept, 1 - kept, group["eps"],

@@ -6,6 +6,7 @@ from typing import Any
 
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
+from webgpu_torch_core.replay.updates import Call
 
 from webgpu_torch_nn.optim.parameterwise import ParameterwiseOptimizer, descending, options
 from webgpu_torch_nn.optim.states import to_scalar
@@ -53,9 +54,9 @@ class Rprop(ParameterwiseOptimizer):
         start = complex(start, start) if parameter.is_complex() else start
         return {"step": 0.0, "prev": torch.zeros_like(parameter), "step_size": torch.full_like(parameter, start)}
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> Call:
         state = self._counted(parameter, group)
-        _descend(parameter, group, state["prev"], state["step_size"], *group["etas"], *group["step_sizes"])
+        return _descend(parameter, group, state["prev"], state["step_size"], *group["etas"], *group["step_sizes"])
 
 
 @descending

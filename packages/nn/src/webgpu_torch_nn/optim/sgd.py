@@ -7,6 +7,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.record.changes import changed
+from webgpu_torch_core.replay.updates import Call
 
 from webgpu_torch_nn.optim.parameterwise import Given, ParameterwiseOptimizer, descending, options, rate
 from webgpu_torch_nn.optim.states import Named, to_scalar
@@ -48,23 +49,21 @@ class SGD(ParameterwiseOptimizer):
 
     takes_sparse = True
 
-    def _update(self, parameter: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, parameter: Tensor, group: dict[str, Any]) -> Call | None:
         grad: Given = parameter.grad
         if grad.is_sparse:
             self._update_rows(parameter, grad, group)
-            return
+            return None
         lr, momentum = rate(parameter, group), group["momentum"]
         if momentum == 0:
-            _descend(parameter, group, lr)
-            return
+            return _descend(parameter, group, lr)
         state, nesterov = self.state[parameter], group["nesterov"]
         average = state.get("momentum_buffer")
         if average is None:
             average = state["momentum_buffer"] = torch.empty_like(grad)
             changed()
-            _roll(parameter, group, average, lr, momentum if nesterov else None, None, nesterov)
-        else:
-            _roll(parameter, group, average, lr, momentum, 1 - group["dampening"], nesterov)
+            return _roll(parameter, group, average, lr, momentum if nesterov else None, None, nesterov)
+        return _roll(parameter, group, average, lr, momentum, 1 - group["dampening"], nesterov)
 
     def _update_rows(self, parameter: Tensor, grad: Given, group: Named) -> None:
         """Change the rows that a sparse gradient names."""

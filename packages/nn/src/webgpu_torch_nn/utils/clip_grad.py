@@ -9,7 +9,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.replay.recipes import remembered
-from webgpu_torch_core.replay.updates import updating
+from webgpu_torch_core.replay.updates import Rule
 
 _HALVES = frozenset((torch.float16, torch.bfloat16, torch.complex32))
 
@@ -68,7 +68,7 @@ def clip_grads_with_norm_(
         _scale(total_norm, float(max_norm), 1e-6, *grads)
 
 
-@updating
+@Rule
 def _scale(total: Tensor, limit: float, margin: float, *grads: Tensor) -> None:
     factor = torch.clamp(limit / (total + margin), max=1)
     for grad in grads:
