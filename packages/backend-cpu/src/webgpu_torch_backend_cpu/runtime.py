@@ -41,6 +41,13 @@ def rows(source: Array, first: Array, row: tuple[int, ...], count: int, out: Arr
 
     The first axis of the source numbers the elements where a row may start. ``out``: where they are written.
     """
+    if len(row) == count:
+        # A single row, of all axes.
+        found = source[int(first)]
+        if out is None:
+            return found.copy()
+        out[...] = found
+        return out
     axes = [axis for axis in range(count) if axis not in row]
     first = np.asarray(first)
     starts = first.reshape([first.shape[axis] for axis in axes]) if first.ndim else first.reshape((1,) * len(axes))
