@@ -43,7 +43,7 @@ def rows(source: Array, first: Array, row: tuple[int, ...], count: int, out: Arr
     """
     if len(row) == count:
         # A single row, of all axes.
-        found = source[int(first)]
+        found = source[np.asarray(first).item()]
         if out is None:
             return found.copy()
         out[...] = found
@@ -95,6 +95,13 @@ def _taken(source: Array, starts: Array, before: int, length: int, out: Array | 
     if out is not None and not out.flags.c_contiguous:
         out = None
     return view.take(places, axis=before, out=out, mode="wrap")
+
+
+def shared(values: Array) -> Array:
+    """Return what all calls of a kernel read and none may write to."""
+    if isinstance(values, np.ndarray):
+        values.flags.writeable = False
+    return values
 
 
 def integer(kind: Any, value: float) -> Any:
