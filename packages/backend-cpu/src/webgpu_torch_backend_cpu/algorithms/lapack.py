@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,65 +14,82 @@ from ..openblas import routine
 
 Array = Any
 
-#: by NumPy's letters for types LAPACK's, and one as the C interface takes it: complex numbers by their address
+#: by NumPy's letters for types LAPACK's; and of complex ones one, which the C interface takes by its address
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
-_ONE: dict[str, Any] = {
-    "f": ctypes.c_float(1.0),
-    "d": ctypes.c_double(1.0),
-    "F": (ctypes.c_float * 2)(1.0, 0.0),
-    "D": (ctypes.c_double * 2)(1.0, 0.0),
-}
+_ONE = {"F": (ctypes.c_float * 2)(1.0, 0.0), "D": (ctypes.c_double * 2)(1.0, 0.0)}
+#: what the routines take: an address, a size, an option
+_AT, _SIZE, _OPTION = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
 #: how the C interface of BLAS numbers its options
 _ROWS, _RIGHT, _UPPER, _LOWER, _TURNED, _ANY, _ONES = 101, 142, 121, 122, 112, 131, 132
 #: matrices per row of one from which on all of a batch are taken together: so long does it take to call a routine
 MANY = 16
 
 
-def found(name: str, a: Array) -> Callable[..., Any] | None:
-    """Return a routine, ``?`` in whose name is a type's letter, for matrices of a batch; None where there is none, or nothing to gain."""
-    letter = _LETTERS.get(a.dtype.char)
-    if letter is None or not a.size or a.size // (a.shape[-1] * a.shape[-2]) > MANY * a.shape[-1]:
+def _gains(a: Array) -> bool:
+    """Return whether to call a routine for each matrix of a batch takes no longer than to take all of them a step at a time."""
+    return a.size > 0 and a.size <= MANY * a.shape[-1] * a.shape[-1] * a.shape[-2]
+
+
+@lru_cache
+def _trsm(char: str) -> Callable[..., Any] | None:
+    """Return what solves triangular systems of a type, by NumPy's letter for it; None where there is none."""
+    letter = _LETTERS.get(char)
+    found = letter and routine(f"cblas_{letter}trsm")
+    if not found:
         return None
-    return routine(name.replace("?", letter))
+    one = {"f": ctypes.c_float, "d": ctypes.c_double}.get(char, _AT)
+    found.argtypes = [*[_OPTION] * 5, _SIZE, _SIZE, one, _AT, _SIZE, _AT, _SIZE]  # type: ignore[attr-defined]
+    return found
 
 
-def _matrices(*arrays: Array) -> Iterator[tuple[int, ...]]:
-    """Yield the addresses of each one's matrices, whose batches lie densely; with them of vectors where there are fewer dimensions."""
+@lru_cache
+def _getrf(char: str) -> Callable[..., Any] | None:
+    """Return what factors matrices of a type, by NumPy's letter for it; None where there is none."""
+    letter = _LETTERS.get(char)
+    found = letter and routine(f"{letter}getrf")
+    if not found:
+        return None
+    found.argtypes = [ctypes.POINTER(_SIZE), ctypes.POINTER(_SIZE), _AT, ctypes.POINTER(_SIZE), _AT, _AT]  # type: ignore[attr-defined]
+    return found
+
+
+def _matrices(count: int, *arrays: Array) -> Iterator[tuple[int, ...]]:
+    """Yield the addresses of the parts of arrays that belong to each of so many matrices."""
     firsts = [each.__array_interface__["data"][0] for each in arrays]
-    count = arrays[0].size // (arrays[0].shape[-1] * arrays[0].shape[-2])
+    if count == 1:
+        return iter((tuple(firsts),))
     steps = [each.nbytes // count for each in arrays]
-    for number in range(count):
-        yield tuple([first + step * number for first, step in zip(firsts, steps, strict=True)])
+    return zip(*[range(first, first + step * count, step) for first, step in zip(firsts, steps, strict=True)])
 
 
 def solve_triangular(a: Array, b: Array, upper: bool, unitriangular: bool) -> Array | None:
     """Return the solutions of triangular systems, which lie in memory by columns; None where there is no routine for that."""
-    call = found("cblas_?trsm", a)
+    char = a.dtype.char
+    call = _trsm(char) if _gains(a) else None
     if call is None:
         return None
     # Of rows instead: X^T A^T = B^T.
     turned = b.swapaxes(-1, -2).copy()
     if turned.size:
-        count, size = ctypes.c_int64(turned.shape[-2]), ctypes.c_int64(turned.shape[-1])
+        *batch, count, size = turned.shape
         options = (_ROWS, _RIGHT, _UPPER if upper else _LOWER, _TURNED, _ONES if unitriangular else _ANY)
-        sizes = (count, size, _ONE[a.dtype.char])
-        for matrix, right in _matrices(np.ascontiguousarray(a), turned):
-            call(*options, *sizes, ctypes.c_void_p(matrix), size, ctypes.c_void_p(right), size)
+        one = _ONE.get(char, 1.0)
+        for matrix, right in _matrices(math.prod(batch), np.ascontiguousarray(a), turned):
+            call(*options, count, size, one, matrix, size, right, size)
     return turned.swapaxes(-1, -2)
 
 
 def lu(a: Array) -> tuple[Array, Array, Array] | None:
     """Return packed factors by columns, pivots (from 1), and per matrix 0 or the first zero on the diagonal (from 1)."""
-    call = found("?getrf", a)
+    call = _getrf(a.dtype.char) if _gains(a) else None
     if call is None:
         return None
-    batch, (m, n) = a.shape[:-2], a.shape[-2:]
+    *batch, m, n = a.shape
     columns = a.swapaxes(-1, -2).copy()
     pivots, info = np.zeros((*batch, min(m, n)), np.int64), np.zeros(batch, np.int64)
-    rows, width = ctypes.c_int64(m), ctypes.c_int64(n)
-    sizes = ctypes.byref(rows), ctypes.byref(width)
-    for matrix, pivot, bad in _matrices(columns, pivots, info):
-        call(*sizes, ctypes.c_void_p(matrix), sizes[0], ctypes.c_void_p(pivot), ctypes.c_void_p(bad))
+    rows, width = _SIZE(m), _SIZE(n)
+    for matrix, pivot, bad in _matrices(math.prod(batch), columns, pivots, info):
+        call(rows, width, matrix, rows, pivot, bad)
     return columns.swapaxes(-1, -2), pivots.astype(np.int32), info.astype(np.int32)
 
 
