@@ -54,7 +54,7 @@ def _getrf(char: str) -> Callable[..., Any] | None:
 
 
 def _matrices(count: int, *arrays: Array) -> Iterator[tuple[int, ...]]:
-    """Yield the addresses of the parts of arrays that belong to each of so many matrices."""
+    """Return the addresses of the parts of arrays, which are to be kept, that belong to each of so many matrices."""
     firsts = [each.__array_interface__["data"][0] for each in arrays]
     if count == 1:
         return iter((tuple(firsts),))
@@ -69,12 +69,12 @@ def solve_triangular(a: Array, b: Array, upper: bool, unitriangular: bool) -> Ar
     if call is None:
         return None
     # Of rows instead: X^T A^T = B^T.
-    turned = b.swapaxes(-1, -2).copy()
+    dense, turned = np.ascontiguousarray(a), b.swapaxes(-1, -2).copy()
     if turned.size:
         *batch, count, size = turned.shape
         options = (_ROWS, _RIGHT, _UPPER if upper else _LOWER, _TURNED, _ONES if unitriangular else _ANY)
         one = _ONE.get(char, 1.0)
-        for matrix, right in _matrices(math.prod(batch), np.ascontiguousarray(a), turned):
+        for matrix, right in _matrices(math.prod(batch), dense, turned):
             call(*options, count, size, one, matrix, size, right, size)
     return turned.swapaxes(-1, -2)
 
