@@ -17,7 +17,11 @@ TYPES = ("float32", "float64", "complex64", "complex128")
 def systems(draw):
     """Return matrices with a dominant diagonal and right sides, and what is to be read of them."""
     kind = draw(st.sampled_from(TYPES))
-    batch, size, columns = draw(st.sampled_from(((), (3,), (2, 2), (40,)))), draw(st.integers(0, 40)), draw(st.integers(0, 5))
+    batch, size, columns = (
+        draw(st.sampled_from(((), (3,), (2, 2), (40,)))),
+        draw(st.integers(0, 40)),
+        draw(st.integers(0, 5)),
+    )
     numbers = np.random.default_rng(draw(st.integers(0, 99)))
 
     def filled(shape):
@@ -43,7 +47,9 @@ def test_drawn_systems(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     @given(systems())
     def agrees(system) -> None:
         a, b, upper, ones = system
-        wanted = torch.linalg.solve_triangular(torch.from_numpy(a), torch.from_numpy(b), upper=upper, unitriangular=ones)
+        wanted = torch.linalg.solve_triangular(
+            torch.from_numpy(a), torch.from_numpy(b), upper=upper, unitriangular=ones
+        )
         before = a.copy(), b.copy()
         same(linalg.solve_triangular(a, b, upper, ones)[0], wanted)
         # A part of a greater matrix, and one by columns.

@@ -6,7 +6,6 @@ import ctypes
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,7 @@ def libraries() -> tuple[ctypes.CDLL, ...]:
 
 
 @lru_cache
-def routine(name: str) -> Callable[..., Any] | None:
+def routine(name: str) -> Callable[..., None] | None:
     """Return a routine whose integers have 64 bits, by its name in BLAS, the C interface's or LAPACK, or None where there is none.
 
     Arrays are given by their addresses; all else as ctypes has it.

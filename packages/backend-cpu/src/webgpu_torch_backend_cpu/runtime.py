@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from webgpu_torch_core.ir.threefry import INJECTION, PARITY, ROTATIONS, ROUNDS
@@ -27,6 +27,7 @@ from .sorting import first_sorted as first_sorted
 from .sorting import sorted_order as sorted_order
 
 Array = Any
+Value = TypeVar("Value")
 
 #: how many times the elements that are read a copy of what lies between them may be
 SPREAD = 4
@@ -97,7 +98,7 @@ def _taken(source: Array, starts: Array, before: int, length: int, out: Array | 
     return view.take(places, axis=before, out=out, mode="wrap")
 
 
-def shared(values: Array) -> Array:
+def shared(values: Value) -> Value:
     """Return what all calls of a kernel read and none may write to."""
     if isinstance(values, np.ndarray):
         values.flags.writeable = False

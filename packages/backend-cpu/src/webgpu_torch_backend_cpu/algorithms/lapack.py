@@ -6,13 +6,12 @@ import ctypes
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from ..openblas import routine
 
-Array = Any
+Array = np.ndarray
 
 #: by NumPy's letters for types LAPACK's; and of complex ones one, which the C interface takes by its address
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
@@ -31,7 +30,7 @@ def _gains(a: Array) -> bool:
 
 
 @lru_cache
-def _trsm(char: str) -> Callable[..., Any] | None:
+def _trsm(char: str) -> Callable[..., None] | None:
     """Return what solves triangular systems of a type, by NumPy's letter for it; None where there is none."""
     letter = _LETTERS.get(char)
     found = letter and routine(f"cblas_{letter}trsm")
@@ -43,7 +42,7 @@ def _trsm(char: str) -> Callable[..., Any] | None:
 
 
 @lru_cache
-def _getrf(char: str) -> Callable[..., Any] | None:
+def _getrf(char: str) -> Callable[..., None] | None:
     """Return what factors matrices of a type, by NumPy's letter for it; None where there is none."""
     letter = _LETTERS.get(char)
     found = letter and routine(f"{letter}getrf")

@@ -191,7 +191,9 @@ class _Alignment(Function):
     @staticmethod
     @once_differentiable
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        return _gradient_of(*context.saved_tensors, gradient, context.zero_infinity), None, None, None, None, None
+        log_probs, labels, jumps, alpha, ends, frames, loss = context.saved_tensors
+        result = _gradient_of(log_probs, labels, jumps, alpha, ends, frames, loss, gradient, context.zero_infinity)
+        return result, None, None, None, None, None
 
 
 def _check_targets(targets: Tensor, lengths: Tensor | Sequence[int], count: int) -> None:

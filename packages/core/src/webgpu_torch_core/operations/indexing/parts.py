@@ -57,6 +57,9 @@ def _consecutive_kernel(source: Layout, numel: int, kind: dtype, count: int) -> 
 
 
 def consecutive_rows(input: Tensor, start: int, count: int) -> Tensor:
-    """Return a copy of rows that follow each other, without gradient: where they start is a number of the call, not of the kernel."""
+    """Return a copy [count, …] of rows of [n, …] that follow each other, without gradient.
+
+    Where they start is a number of the call, not of the kernel.
+    """
     kernel = _consecutive_kernel(input._layout, input._storage.value.numel, input.dtype, count)
     return record(kernel, (input,), (start,), ((count, *input._layout.shape[1:]),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...bounded import Bounded
@@ -21,7 +21,7 @@ from ..elementwise.call import default_float
 #: a window's numbers at ``count`` positions of one with ``points``, and its own options
 Formula = Callable[..., list[float]]
 #: the bytes of windows up to some length: programs ask for the same one at every spectrogram
-_known: Bounded[tuple[object, ...], Any] = Bounded(64)
+_known: Bounded[tuple[object, ...], object] = Bounded(64)
 _LONGEST = 1 << 13
 NUTTALL = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
 
@@ -61,7 +61,7 @@ def _kaiser(count: int, points: int, beta: float) -> list[float]:
     return [bessel_i0(beta * math.sqrt(max(1.0 - each * each, 0.0))) / top for each in place]
 
 
-def _numbers(formula: Formula, count: int, points: int, options: dict[str, Any], kind: dtype) -> Any:
+def _numbers(formula: Formula, count: int, points: int, options: Mapping[str, object], kind: dtype) -> object:
     """Return a window's numbers as host bytes of a type."""
     # What is equal to an option need not be the same: 1 and True, and the two zeros.
     key = formula, count, points, kind, repr(options)
