@@ -312,6 +312,14 @@ class _Facts:
         if node.step == "add":
             (left, rest), (right, more) = map(self._split, node.arguments)
             return _plus(left, right, 1), rest + more
+        if node.step == "multiply":
+            for one, factor in (node.arguments, node.arguments[::-1]):
+                by = self.affine.get(factor)
+                if by is not None and not by.factors:
+                    inner, rest = self._split(one)
+                    return _plus(Affine((), 0), inner, by.constant), [
+                        make("multiply", (each, factor), None, node.dtype) for each in rest
+                    ]
         if node.step == "cast" and node.arguments[0].dtype in _LARGEST:
             inner, rest = self._split(node.arguments[0])
             return inner, [make("cast", (each,), None, node.dtype) for each in rest]

@@ -63,7 +63,8 @@ def _compile(kernel: Kernel) -> Callable[..., None]:
     # Tracebacks and debuggers show the generated lines.
     linecache.cache[file] = (len(found.source), None, found.source.splitlines(True), file)
     scope: dict[str, Any] = {**SCOPE, **found.constants}
-    exec(found.code, scope)
+    with np.errstate(all="ignore"):
+        exec(found.code, scope)
     return scope["kernel"]
 
 

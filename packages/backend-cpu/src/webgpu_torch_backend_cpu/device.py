@@ -17,7 +17,6 @@ from webgpu_torch_core.backend.collection import without_collection
 from webgpu_torch_core.backend.interface import Copy, Device, Launch, OutOfMemoryError, Plan
 from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.dtypes import dtype
-from webgpu_torch_core.ir.layouts import number_of_elements
 from webgpu_torch_core.record.runs import Run, picker
 from webgpu_torch_core.record.tape import Value
 
@@ -298,10 +297,9 @@ class CpuDevice(Device):
 
         arrays = []
         for buffer, kind, shape in operands:
-            count = number_of_elements(shape)
             # Complex numbers lie in memory as NumPy has them.
             of = kind.name if kind.is_complex else TYPES[kind.name]
-            array = _bytes(buffer.array)[: count * kind.itemsize].view(of).reshape(shape)
+            array = np.ndarray(shape, of, _bytes(buffer.array))
             # It may be a user's tensor itself.
             array.flags.writeable = False
             arrays.append(array)

@@ -60,6 +60,9 @@ _FORWARDS = frozenset((
     "cosh", "tanh", "asinh", "acosh", "atanh", "hypot", "erf", "erfc", "erfinv", "lgamma", "digamma",
 ))  # fmt: skip
 
+#: elements up to which what does not depend on operands is kept from call to call
+KNOWN = 1 << 10
+
 #: types of whose extrema NumPy has vector instructions for two arrays only
 _LINED = ("float32", "float64", "int32", "int64")
 
@@ -93,6 +96,8 @@ class Printer:
         self.names: dict[Expression, str] = {}
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {}
+        #: the source of what is the same in all calls, by its name; None where everything is computed in each
+        self.known: dict[str, str] | None = None
 
     def value(self, root: Expression) -> str:
         """Return the name of a variable holding an expression's value."""
@@ -146,6 +151,10 @@ class Printer:
         name = source
         if not source.isidentifier():
             name = f"t{next(self.number)}"
+            if self._is_known(node, arguments, axes):
+                self.known[name] = f"r.shared({source})"  # type: ignore[index]
+                self.axes[name] = axes
+                return name
             self.lines.append(f"{name} = {source}")
         self.axes[name] = axes
         if not self._in_order(node, arguments):
@@ -158,6 +167,13 @@ class Printer:
             call = source[:-1] if step == "load_rows" else call
             self.steps[name] = Step(kind, call, tuple(arguments), name not in self.turned)
         return name
+
+    def _is_known(self, node: Expression, arguments: list[str], axes: frozenset[int]) -> bool:
+        """Return whether a step of few elements depends on coordinates and constants alone: it is computed once, not in each call."""
+        if self.known is None or not (node.step in STEPS or node.step == "cast"):
+            return False
+        count = number_of_elements([self.domain[axis] for axis in axes])
+        return count <= KNOWN and all(each in self.known or each in self.constants for each in arguments)
 
     def _call(self, step: str, arguments: list[str]) -> str | None:
         """Return the source, without its end, of the call that computes a step and can write where it is told."""

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from webgpu_torch_core.ir.threefry import INJECTION, PARITY, ROTATIONS, ROUNDS
@@ -27,6 +27,7 @@ from .sorting import first_sorted as first_sorted
 from .sorting import sorted_order as sorted_order
 
 Array = Any
+Value = TypeVar("Value")
 
 #: how many times the elements that are read a copy of what lies between them may be
 SPREAD = 4
@@ -41,6 +42,13 @@ def rows(source: Array, first: Array, row: tuple[int, ...], count: int, out: Arr
 
     The first axis of the source numbers the elements where a row may start. ``out``: where they are written.
     """
+    if len(row) == count:
+        # A single row, of all axes.
+        found = source[np.asarray(first).item()]
+        if out is None:
+            return found.copy()
+        out[...] = found
+        return out
     axes = [axis for axis in range(count) if axis not in row]
     first = np.asarray(first)
     starts = first.reshape([first.shape[axis] for axis in axes]) if first.ndim else first.reshape((1,) * len(axes))
@@ -88,6 +96,13 @@ def _taken(source: Array, starts: Array, before: int, length: int, out: Array | 
     if out is not None and not out.flags.c_contiguous:
         out = None
     return view.take(places, axis=before, out=out, mode="wrap")
+
+
+def shared(values: Value) -> Value:
+    """Return what all calls of a kernel read and none may write to."""
+    if isinstance(values, np.ndarray):
+        values.flags.writeable = False
+    return values
 
 
 def integer(kind: Any, value: float) -> Any:

@@ -13,6 +13,8 @@ Array = Any
 
 #: elements of all rows, for each row of the place that has most, below which those of one after another are combined by one call
 LEAST_ELEMENTS = 2000
+#: rows up to which, and elements of one from which on, they are combined one after another
+FEW_ROWS, LONG_ROW = 32, 1 << 12
 
 
 def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strides: tuple[int, ...]) -> None:
@@ -36,6 +38,8 @@ def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strid
     if how is None:
         view[first] = values
         return
+    if len(first) <= FEW_ROWS or length >= LONG_ROW:
+        return _in_turn(how, view, first, values)
     # None: they are in order already.
     order = None if (first[1:] >= first[:-1]).all() else sorted_order(first, False)
     places = first if order is None else first[order]
@@ -46,8 +50,7 @@ def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strid
     counts = np.diff(starts, append=len(places))
     places, turns = places[starts], int(counts.max())
     if not whole and not _are_apart(places, sizes, strides):
-        for place, row in zip(first.tolist(), values, strict=True):
-            how(view[place], row, out=view[place])
+        _in_turn(how, view, first, values)
     elif turns > 1 and values.size < LEAST_ELEMENTS * turns:
         ordered = values if order is None else values.take(order, axis=0)
         view[places] = how(view[places], how.reduceat(ordered, starts, axis=0))
@@ -60,6 +63,13 @@ def rows(how: np.ufunc | None, target: Array, first: Array, values: Array, strid
             here, part = starts[:have] + turn, found[:have]
             how(part, values.take(here if order is None else order[here], axis=0), out=part)
         view[places] = found
+
+
+def _in_turn(how: np.ufunc, view: Array, first: Array, values: Array) -> None:
+    """Combine rows with those of a view one after another."""
+    for place, row in zip(first.tolist(), values, strict=True):
+        of = view[place, ...]
+        how(of, row, out=of)
 
 
 def _are_apart(places: Array, sizes: tuple[int, ...], strides: tuple[int, ...]) -> bool:

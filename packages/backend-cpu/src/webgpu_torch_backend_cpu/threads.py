@@ -5,9 +5,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import lru_cache
-from pathlib import Path
 
-import numpy as np
+from .openblas import libraries
 
 #: the function that sets the number of threads, as builds of OpenBLAS spell it
 _NAMES = ("scipy_openblas_set_num_threads64_", "scipy_openblas_set_num_threads", "openblas_set_num_threads64_")
@@ -21,13 +20,9 @@ def use_threads(count: int) -> None:
 
 @lru_cache(maxsize=1)
 def _setters() -> tuple[Callable[[int], object], ...]:
-    home = Path(np.__file__).parent
     found: list[Callable[[int], object]] = []
-    for folder in (home.parent / "numpy.libs", home / ".dylibs"):
-        for path in sorted(folder.glob("*openblas*")):
-            # It is loaded already: this is another handle of it.
-            library = ctypes.CDLL(str(path))
-            found += [getattr(library, name) for name in _NAMES if hasattr(library, name)][:1]
+    for library in libraries():
+        found += [getattr(library, name) for name in _NAMES if hasattr(library, name)][:1]
     for setter in found:
         setter.argtypes, setter.restype = [ctypes.c_int], None  # type: ignore[attr-defined]
     return tuple(found)

@@ -15,7 +15,7 @@ from webgpu_torch_core.ir.monoids import Monoid
 from . import boxes
 from .memory import Registers, Step, write_over
 from .pool import LINE
-from .printer import CHOICES, FUNCTIONS, TYPES, Printer
+from .printer import CHOICES, FUNCTIONS, KNOWN, TYPES, Printer
 
 #: elements per block: a fused chain of float32 blocks this long stays in the second-level cache, and the allocator
 #: serves blocks this small from memory that is already mapped
@@ -50,6 +50,8 @@ class Writer:
         self.constants: dict[str, Any] = {}
         self.views: dict[Any, str] = {}
         self.functions: list[str] = []
+        #: the sources of what is the same in all calls, by their names
+        self.known: dict[str, str] = {}
         #: the steps of the body that may be written over an operand, by the names of their values
         self.steps: dict[str, Step] = {}
         self.number = itertools.count()
@@ -72,7 +74,8 @@ class Writer:
         if self.registers:
             self.head.insert(0, f"memory = pool.take_registers({self.register_bytes})")
             self.body.append("pool.give_registers(memory)")
-        lines = [*self.functions, "def kernel(operands, outputs, parameters):"]
+        known = [f"{name} = {source}" for name, source in self.known.items()]
+        lines = [*self.functions, *known, "def kernel(operands, outputs, parameters):"]
         lines += [f"    {line}" for line in self.head]
         self.constants["first_store"] = len(lines) + 1 + (self.first_store or 0)
         lines += [f"    {line}" for line in self.body]
@@ -137,6 +140,7 @@ class Writer:
 
         result = Printer(leaf, self.number, self.wide, domain)
         result.constants, result.steps = self.constants, self.steps
+        result.known = None if self.wide else self.known
         return result
 
     def _load(self, operand: int, kind: dtype, offset: int, strides: Shape, domain: Shape, block: Block) -> str:
@@ -169,7 +173,11 @@ class Writer:
         found = self.views.get(key)
         if found is None:
             found = self.views[key] = f"v{len(self.views)}"
-            self.head.append(f"{found} = n.arange({domain[dimension]}, dtype=n.{kind}).reshape({shape})")
+            source = f"n.arange({domain[dimension]}, dtype=n.{kind}).reshape({shape})"
+            if domain[dimension] <= KNOWN and not self.wide:
+                self.known[found] = f"r.shared({source})"
+            else:
+                self.head.append(f"{found} = {source}")
         return found
 
     def stores(self, stores: tuple[Store, ...], printer: Printer, domain: Shape, block: Block, indent: str) -> None:

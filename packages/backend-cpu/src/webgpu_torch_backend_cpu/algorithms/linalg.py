@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from . import lapack
+
 Array = Any
 
 
@@ -56,8 +58,12 @@ def _first_bad_minor(a: Array) -> int:
 def lu(a: Array) -> tuple[Array, Array, Array]:
     """Return packed factors, LAPACK's pivots (from 1), and per matrix 0 or the first zero diagonal element (from 1).
 
-    Blocked Gaussian elimination with partial pivoting (Golub and Van Loan, Matrix Computations, section 3.4).
+    Blocked Gaussian elimination with partial pivoting (Golub and Van Loan, Matrix Computations, section 3.4), where LAPACK's own is
+    not at hand.
     """
+    known = lapack.lu(a)
+    if known is not None:
+        return known
     batch, (m, n) = a.shape[:-2], a.shape[-2:]
     steps = min(m, n)
     factors = a.reshape((int(np.prod(batch)), m, n)).copy()
@@ -147,6 +153,9 @@ def solve(a: Array, b: Array) -> tuple[Array, Array]:
 
 def solve_triangular(a: Array, b: Array, upper: bool, unitriangular: bool) -> tuple[Array]:
     """Return solutions by substitution."""
+    known = lapack.solve_triangular(a, b, upper, unitriangular)
+    if known is not None:
+        return (known,)
     result = b.copy()
     _substitute(a, result, upper, unitriangular)
     return (result,)

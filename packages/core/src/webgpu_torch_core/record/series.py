@@ -11,6 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
+from ..bounded import Bounded
 from ..ir.dtypes import dtype
 from .ahead import run_part
 from .context import context
@@ -35,10 +36,55 @@ NOBODY: Any = ref(_Nobody())
 
 #: a kernel, the numbers of its operands, what takes these out of a list, and its parameters; the arguments among the operands that no
 #: step before had; for each output its number, type and elements where it is kept, None where nobody will reach it
+#: from so many kernels on it is kept what a series appended to tapes, which most programs have in the same state again, and for how
+#: many such states
+LONG, STATES = 8, 64
+
 if TYPE_CHECKING:
     _Kept = tuple[int, dtype, int] | None
     _Picker = Callable[[Sequence[int]], Sequence[int]]
     _Step = tuple[Kernel, list[int], _Picker, tuple[Any, ...], tuple[int, ...], tuple[_Kept, ...]]
+
+
+class _Appended:
+    """What a series appended to a tape in some state.
+
+    Attributes:
+        entries: the kernels.
+        admitted: arguments that came in, each behind so many slots that the kernels fill.
+        last: how many of these follow.
+        kept: slots of what somebody holds, with its number, type and elements.
+    """
+
+    __slots__ = ("admitted", "entries", "kept", "last")
+
+    def __init__(
+        self, entries: list[Entry], start: int, stop: int, admitted: list[tuple[int, int]],
+        kept: list[tuple[int, int, dtype, int]],
+    ) -> None:  # fmt: skip
+        self.entries, self.kept = entries, kept
+        self.admitted: list[tuple[int, list[Any]]] = []
+        for number, slot in admitted:
+            self.admitted.append((number, [NOBODY] * (slot - start)))
+            start = slot + 1
+        self.last = [NOBODY] * (stop - start)
+
+    def append(self, engine: Engine, tape: Tape, values: list[Value], buffers: dict[int, object]) -> bool:
+        """Append it again, if all that comes in is new to the tape; return whether it is."""
+        new = {id(buffers[number]) for number, _ in self.admitted}
+        if len(new) < len(self.admitted) or not tape.leaves.keys().isdisjoint(new):
+            return False
+        held = tape.slots
+        for number, before in self.admitted:
+            held += before
+            tape.admit(values[number], buffers[number])
+        held += self.last
+        for slot, number, kind, numel in self.kept:
+            value = values[number] = new_value(engine, kind, numel)
+            value.place = (tape, slot)
+            held[slot] = ref(value)
+        tape.entries += self.entries
+        return True
 
 
 class Series:
@@ -66,6 +112,7 @@ class Series:
             ])  # fmt: skip
             self.steps.append((kernel, operands, _tuple_picker(operands), tuple(parameters), coming, outputs))
         self.used = sorted(came)
+        self.appended: Bounded[tuple[int, ...], _Appended] = Bounded(STATES)
         self.total = count + sum(len(kernel.outputs) for kernel, *_ in steps)
 
     def record(self, engine: Engine, values: list[Value], numbers: list[float] | None = None) -> None:
@@ -109,9 +156,18 @@ class Series:
     ) -> None:  # fmt: skip
         """Append the kernels to a tape; ``places``: the slots of arguments that it knows, ``buffers``: those of the others."""
         held, entries = tape.slots, tape.entries
+        start, before, state = len(held), len(entries), None
+        if numbers is None and len(self.steps) >= LONG:
+            state = (start, *map(places.__getitem__, self.used))
+            known = self.appended.get(state)
+            if known is not None and known.append(engine, tape, values, buffers):
+                return
+        admitted: list[tuple[int, int]] = []
+        kept: list[tuple[int, int, dtype, int]] = []
         for kernel, _, pick, parameters, coming, outputs in self.steps:
             for number in coming:
                 if places[number] < 0:
+                    admitted.append((number, len(held)))
                     places[number] = tape.admit(values[number], buffers[number])
             first = len(held)
             for each in outputs:
@@ -122,9 +178,13 @@ class Series:
                 number, kind, numel = each
                 value = values[number] = new_value(engine, kind, numel)
                 value.place = (tape, len(held))
+                kept.append((len(held), number, kind, numel))
                 held.append(ref(value))
             given = parameters if numbers is None else tuple([numbers[at] for at in parameters])
             entries.append(new_entry(Entry, (kernel, pick(places), first, given)))
+        # What came in as a slot that the tape had is none of its own.
+        if state is not None and all(places[number] == slot for number, slot in admitted):
+            self.appended[state] = _Appended(entries[before:], start, len(held), admitted, kept)
 
 
 def _tuple_picker(numbers: Sequence[int]) -> Callable[[Sequence[int]], Sequence[int]]:

@@ -15,7 +15,9 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import linear
+from webgpu_torch_core.operations.common import needs_gradient
 from webgpu_torch_core.operations.indexing.gathering import take_positions
+from webgpu_torch_core.operations.indexing.parts import consecutive_rows
 from webgpu_torch_core.replay.recipes import remembered
 
 Maybe = Tensor | None
@@ -104,6 +106,8 @@ class Steps:
 
     def read(self, data: Tensor, step: int) -> Tensor:
         """Return the rows of a step; for sequences that have ended, any rows."""
+        if self.sizes is None and not needs_gradient(data):
+            return consecutive_rows(data, self.offsets[step], self.count)
         index = self.rows + self.offsets[step]
         return _rows(data, index if self.sizes is None else index.clamp(max=self.total - 1))
 

@@ -10,6 +10,9 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.autograd.function import Function
 from webgpu_torch_core.autograd.once import once_differentiable
+from webgpu_torch_core.operations.indexing.gathering import gather_known
+from webgpu_torch_core.operations.indexing.index_checks import check_positions
+from webgpu_torch_core.operations.indexing.parts import consecutive_rows
 from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import wide
@@ -57,9 +60,15 @@ class _States:
         if longest:
             self.labels[:, 1::2] = labels
 
-    def emitted(self, log_probs: Tensor) -> Tensor:
-        """Return every state's log-probability in every frame, [t, n, states]."""
-        return log_probs.gather(2, self.labels.unsqueeze(0).expand(log_probs.shape[0], *self.labels.shape))
+    def emitted(self, log_probs: Tensor, labels: Tensor) -> Tensor:
+        """Return every state's log-probability in every frame, [t, n, states].
+
+        Raises:
+            RuntimeError: one of the ``labels`` that the states were made of is no class.
+        """
+        report = check_positions("gather", labels, log_probs.shape[2], 2, by_reader=log_probs.numel() > 0)
+        index = self.labels.unsqueeze(0).expand(log_probs.shape[0], *self.labels.shape)
+        return gather_known(log_probs, 2, index, report)
 
     def jumps(self, like: Tensor) -> Tensor:
         """Return 0 where a path may come from two states back (another label, past a blank), -inf elsewhere."""
@@ -69,20 +78,26 @@ class _States:
         return torch.where(allowed, like.new_zeros(()), like.new_full((), -math.inf))
 
 
+def _frame(values: Tensor, frame: int) -> Tensor:
+    """Return what there is of a frame: all frames share their kernels."""
+    return consecutive_rows(values, frame, 1).squeeze(0)
+
+
 @remembered
 def _forward_variables(emitted: Tensor, jumps: Tensor) -> Tensor:
     """Return the log-probability of all paths into each state up to each frame, the frame included: [t, n, states]."""
     frames, count, states = emitted.shape
     never = emitted.new_full((count, 2), -math.inf)
     starts = torch.arange(states, device=emitted.device) < 2
-    alpha = torch.where(starts, emitted[0], never[:, :1])
+    # Behind two states that no path is in, which each state has behind it.
+    alpha = torch.cat([never, torch.where(starts, emitted[0], never[:, :1])], 1)
     found = [alpha]
     for frame in range(1, frames):
-        behind = torch.cat([never, alpha], 1)
-        stayed = torch.logaddexp(alpha, behind[:, 1:-1])
-        alpha = torch.logaddexp(stayed, behind[:, :-2] + jumps) + emitted[frame]
+        stayed = torch.logaddexp(alpha[:, 2:], alpha[:, 1:-1])
+        moved = torch.logaddexp(stayed, alpha[:, :-2] + jumps)
+        alpha = torch.cat([never, moved + _frame(emitted, frame)], 1)
         found.append(alpha)
-    return torch.stack(found)
+    return torch.stack([each[:, 2:] for each in found])
 
 
 def _shares(alpha: Tensor, jumps: Tensor) -> list[Tensor]:
@@ -111,16 +126,51 @@ def _occupations(alpha: Tensor, jumps: Tensor, ends: Tensor, last: Tensor) -> Te
     frames, count, _ = alpha.shape
     nothing = alpha.new_zeros((count, 2))
     stayed, stepped, jumped = _shares(alpha, jumps)
-    now = torch.zeros_like(ends)
     found: list[Tensor] = []
     for frame in reversed(range(frames)):
+        now = torch.zeros_like(ends)
         if found:
-            later = torch.cat([now, nothing], 1)
-            now = now * stayed[frame, :, :-2] + later[:, 1:-1] * stepped[frame, :, 1:-1]
-            now = now + later[:, 2:] * jumped[frame, :, 2:]
+            later = found[-1]
+            now = later[:, :-2] * _frame(stayed, frame)[:, :-2] + later[:, 1:-1] * _frame(stepped, frame)[:, 1:-1]
+            now = now + later[:, 2:] * _frame(jumped, frame)[:, 2:]
         now = torch.where((last == frame).unsqueeze(1), ends, now)
-        found.append(now)
-    return torch.stack(found[::-1])
+        found.append(torch.cat([now, nothing], 1))
+    return torch.stack([each[:, :-2] for each in found[::-1]])
+
+
+@remembered
+def _aligned(log_probs: Tensor, labels: Tensor, frames: Tensor, sizes: Tensor, blank: int) -> tuple[Tensor, ...]:
+    """Return the loss of each row, and what its gradient is made of: the states' labels, jumps, variables and probabilities at the end."""
+    states = _States(labels, blank)
+    emitted, jumps = states.emitted(log_probs, labels), states.jumps(log_probs)
+    alpha = _forward_variables(emitted, jumps)
+    places = torch.arange(emitted.shape[2], device=emitted.device)
+    final = (2 * sizes).unsqueeze(1)
+    last = (frames - 1).clamp(min=0)
+    reached = gather_known(alpha, 0, last.reshape(1, -1, 1).expand(1, *alpha.shape[1:])).squeeze(0)
+    reached = torch.where((places == final) | (places == final - 1), reached, log_probs.new_full((), -math.inf))
+    loss = -reached.logsumexp(1)
+    # A row without frames: certain for no labels, impossible for any.
+    nothing = torch.where(sizes == 0, log_probs.new_zeros(()), log_probs.new_full((), math.inf))
+    loss = torch.where(frames == 0, nothing, loss)
+    return loss, states.labels, jumps, alpha, (reached + loss.unsqueeze(1)).exp()
+
+
+@remembered
+def _gradient_of(
+    log_probs: Tensor, labels: Tensor, jumps: Tensor, alpha: Tensor, ends: Tensor, frames: Tensor, loss: Tensor,
+    gradient: Tensor, zero_infinity: bool,
+) -> Tensor:  # fmt: skip
+    """Return the gradient of the log-probabilities."""
+    visited = _occupations(alpha, jumps, ends, frames - 1)
+    share = torch.zeros_like(log_probs).scatter_add(2, labels.unsqueeze(0).expand(visited.shape), visited)
+    # That of normalised frames, as PyTorch's: the probabilities are what log_softmax then takes away.
+    # An impossible row has none; its infinite loss makes it NaN.
+    result = (log_probs.exp() - share + (loss - loss).unsqueeze(1)) * gradient.unsqueeze(1)
+    counted = torch.arange(log_probs.shape[0], device=frames.device).unsqueeze(1) < frames
+    if zero_infinity:
+        counted = counted & (loss != math.inf)
+    return torch.where(counted.unsqueeze(2), result, log_probs.new_zeros(()))
 
 
 class _Alignment(Function):
@@ -132,21 +182,9 @@ class _Alignment(Function):
     def forward(
         context: Any, log_probs: Tensor, labels: Tensor, frames: Tensor, sizes: Tensor, blank: int, zero_infinity: bool
     ) -> Tensor:
-        states = _States(labels, blank)
-        emitted, jumps = states.emitted(log_probs), states.jumps(log_probs)
-        alpha = _forward_variables(emitted, jumps)
-        places = torch.arange(emitted.shape[2], device=emitted.device)
-        final = (2 * sizes).unsqueeze(1)
-        last = (frames - 1).clamp(min=0)
-        reached = alpha.gather(0, last.reshape(1, -1, 1).expand(1, *alpha.shape[1:])).squeeze(0)
-        reached = torch.where((places == final) | (places == final - 1), reached, log_probs.new_full((), -math.inf))
-        loss = -reached.logsumexp(1)
-        # A row without frames: certain for no labels, impossible for any.
-        nothing = torch.where(sizes == 0, log_probs.new_zeros(()), log_probs.new_full((), math.inf))
-        loss = torch.where(frames == 0, nothing, loss)
+        loss, *found = _aligned(log_probs, labels, frames, sizes, blank)
         if any(context.needs_input_grad):
-            ends = (reached + loss.unsqueeze(1)).exp()
-            context.save_for_backward(log_probs, states.labels, jumps, alpha, ends, frames, loss)
+            context.save_for_backward(log_probs, *found, frames, loss)
             context.zero_infinity = zero_infinity
         return torch.where(loss == math.inf, log_probs.new_zeros(()), loss) if zero_infinity else loss
 
@@ -154,16 +192,8 @@ class _Alignment(Function):
     @once_differentiable
     def backward(context: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         log_probs, labels, jumps, alpha, ends, frames, loss = context.saved_tensors
-        visited = _occupations(alpha, jumps, ends, frames - 1)
-        share = torch.zeros_like(log_probs).scatter_add(2, labels.unsqueeze(0).expand(visited.shape), visited)
-        # That of normalised frames, as PyTorch's: the probabilities are what log_softmax then takes away.
-        # An impossible row has none; its infinite loss makes it NaN.
-        result = (log_probs.exp() - share + (loss - loss).unsqueeze(1)) * gradient.unsqueeze(1)
-        counted = torch.arange(log_probs.shape[0], device=frames.device).unsqueeze(1) < frames
-        if context.zero_infinity:
-            counted = counted & (loss != math.inf)
-        zero = log_probs.new_zeros(())
-        return torch.where(counted.unsqueeze(2), result, zero), None, None, None, None, None
+        result = _gradient_of(log_probs, labels, jumps, alpha, ends, frames, loss, gradient, context.zero_infinity)
+        return result, None, None, None, None, None
 
 
 def _check_targets(targets: Tensor, lengths: Tensor | Sequence[int], count: int) -> None:

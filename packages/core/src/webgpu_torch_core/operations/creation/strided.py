@@ -119,15 +119,16 @@ def logspace(
     if kind.category < 2:
         # The ends are truncated first, as PyTorch does.
         first, last = (math.trunc(each) if math.isfinite(each) else each for each in (first, last))
-    if kind.category < 2 or on_host(place):
-        # PyTorch's integers step in whole numbers; double precision keeps the powers' last digits.
+    if kind.category < 2:
+        # PyTorch's integers step in whole numbers.
         step = (last - first) / (steps - 1) if steps > 1 else 0.0
         exponents = [first + step * i if i < steps // 2 else last - step * (steps - 1 - i) for i in range(steps)]
         exponents = [first] if steps == 1 else exponents
         result = empty(0, dtype=kind, device=place).new_tensor(_powers(float(base), exponents, kind), dtype=kind)
     else:
-        exponents = linspace(first, last, steps, device=place)
-        result = (base**exponents).to(kind)
+        # Double precision keeps the powers' last digits.
+        exponents = linspace(first, last, steps, dtype=float64 if on_host(place) else None, device=place)
+        result = (float(base) ** exponents).to(kind)
     if out is not None:
         return into_as_many(result, out)
     return as_leaf(result, requires_grad)

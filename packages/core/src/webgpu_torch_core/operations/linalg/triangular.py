@@ -36,8 +36,10 @@ def solve_triangular(
     if not left:
         turned = solve_triangular(A.mT, B.mT, upper=not upper, unitriangular=unitriangular)
         return into(by_columns(turned.mT), out, True)
-    batch = broadcast_shapes(batch_shape(B), batch_shape(A))
-    a, b = A.expand(*batch, *A.shape[-2:]), B.expand(*batch, *B.shape[-2:])
+    a, b = A, B
+    if batch_shape(A) != batch_shape(B):
+        batch = broadcast_shapes(batch_shape(B), batch_shape(A))
+        a, b = A.expand(*batch, *A.shape[-2:]), B.expand(*batch, *B.shape[-2:])
     options = {"upper": upper, "unitriangular": unitriangular}
     (result,) = host_call("solve_triangular", (a, b), (b.shape,), (B.dtype,), (0,), **options)
     if needs_gradient(a, b):

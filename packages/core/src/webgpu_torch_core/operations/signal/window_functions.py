@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ...bounded import Bounded
 from ...dispatch.registry import operation
 from ...ir.dtypes import dtype, float32, float64
 from ...ir.host_bytes import pack
@@ -19,6 +20,9 @@ from ..elementwise.call import default_float
 
 #: a window's numbers at ``count`` positions of one with ``points``, and its own options
 Formula = Callable[..., list[float]]
+#: the bytes of windows up to some length: programs ask for the same one at every spectrogram
+_known: Bounded[tuple[object, ...], object] = Bounded(64)
+_LONGEST = 1 << 13
 NUTTALL = (0.3635819, 0.4891775, 0.1365995, 0.0106411)
 
 
@@ -39,6 +43,9 @@ def _cosines(count: int, points: int, weights: Iterable[float]) -> list[float]:
         return [1.0] * count
     step = 2.0 * math.pi / (points - 1)
     signed = [(-1) ** index * weight for index, weight in enumerate(weights)]
+    if len(signed) == 2:
+        mean, wave = signed
+        return [mean + wave * math.cos(step * k) for k in range(count)]
     return [sum(each * math.cos(step * index * k) for index, each in enumerate(signed)) for k in range(count)]
 
 
@@ -52,6 +59,19 @@ def _kaiser(count: int, points: int, beta: float) -> list[float]:
     top = bessel_i0(beta)
     place = [2.0 * k / (points - 1) - 1.0 for k in range(count)]
     return [bessel_i0(beta * math.sqrt(max(1.0 - each * each, 0.0))) / top for each in place]
+
+
+def _numbers(formula: Formula, count: int, points: int, options: Mapping[str, object], kind: dtype) -> object:
+    """Return a window's numbers as host bytes of a type."""
+    # What is equal to an option need not be the same: 1 and True, and the two zeros.
+    key = formula, count, points, kind, repr(options)
+    plain = count <= _LONGEST and all(type(each) in (int, float) for each in options.values())
+    found = _known.get(key) if plain else None
+    if found is None:
+        found = pack(formula(count, points, **options), kind)
+        if plain:
+            _known[key] = found
+    return found
 
 
 def _own_parameters(formula: Formula) -> list[inspect.Parameter]:
@@ -90,8 +110,8 @@ def _declare(
         symmetric = (length < 1 and not told) or bool(options["sym"] if "sym" in options else not options["periodic"])
         more = {name: options[name] for name in own} | ({"sym": symmetric} if told else {})
         # A periodic window is the longer symmetric one without its last number.
-        values = formula(length, length if symmetric or length < 2 else length + 1, **more)
-        result = from_bytes(pack(values, kind), (length,), kind, place_of(options["device"]))
+        points = length if symmetric or length < 2 else length + 1
+        result = from_bytes(_numbers(formula, length, points, more, kind), (length,), kind, place_of(options["device"]))
         wanted = options["requires_grad"]
         return result.requires_grad_(False if wanted is None else wanted)
 

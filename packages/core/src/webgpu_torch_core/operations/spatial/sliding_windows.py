@@ -16,8 +16,10 @@ from ...ir.dtypes import compute_dtype, dtype, int32, int64
 from ...ir.kernels import Operand, Output, Pointwise, Reduction, RowProgram, Store
 from ...ir.layouts import Layout, contiguous_strides, number_of_elements
 from ...ir.monoids import monoid
+from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, record
+from ..indexing.gathering import scatter_elements
 from ..movement.joining import clamped, element_index
 
 #: most taps that are written out one after another; more become the inner dimensions of a row program
@@ -403,11 +405,29 @@ def flat_indices(input: Tensor, taps: Tensor, window: Window) -> Tensor:
     return _pick(input.detach(), taps, window, True)
 
 
+def _scattered(input: Tensor, taps: Tensor, window: Window, sizes: tuple[int, ...]) -> Tensor:
+    """Return the elements of every position added to where the tap of a given number reads."""
+    lanes, entries = taps._layout.shape[:2], taps._layout.shape[2:]
+    places, spots = _coordinates(0, 2), _coordinates(2, len(sizes))
+    number = ir.load(1, taps._layout.offset, taps._layout.strides, int32)
+    positions, inside = window.read(sizes, spots, _split_tap(number, window.taps))
+    positions = [clamped(each, size) for each, size in zip(positions, sizes, strict=True)]
+    value = ir.load(2, input._layout.offset, input._layout.strides, input.dtype)
+    value = value if inside is None else ir.select(inside, value, ir.constant(0, input.dtype))
+    target = input.new_zeros((*lanes, *sizes))
+    index = element_index(target._layout, [*places, *positions])
+    return scatter_elements(target, lanes, entries, index, value, "sum", (taps, input), "spread_taps")
+
+
 def _spread(input: Tensor, taps: Tensor, window: Window, sizes: tuple[int, ...]) -> Tensor:
-    kernel = _spread_kernel(
-        input._layout, input._storage.value.numel, input.dtype, taps._layout, taps._storage.value.numel, window, sizes
-    )  # fmt: skip
-    result = record(kernel, (input, taps), (), ((*input._layout.shape[:2], *sizes),))
+    if math.prod(window.taps) > UNROLLED and on_host(input.device):
+        # One thread adds what it comes across, while many at once had to wait for each other.
+        result = _scattered(input.detach(), taps, window, sizes)
+    else:
+        kernel = _spread_kernel(
+            input._layout, input._storage.value.numel, input.dtype, taps._layout, taps._storage.value.numel, window, sizes
+        )  # fmt: skip
+        result = record(kernel, (input, taps), (), ((*input._layout.shape[:2], *sizes),))
     if needs_gradient(input):
         saved = taps._save()
         attach(result, "MaxPoolBackwardBackward0", (input,), lambda grad: picked(grad, saved.unpack(), window))
