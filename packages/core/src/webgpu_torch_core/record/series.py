@@ -34,12 +34,12 @@ class _Nobody:
 NOBODY: Any = ref(_Nobody())
 
 
-#: a kernel, the numbers of its operands, what takes these out of a list, and its parameters; the arguments among the operands that no
-#: step before had; for each output its number, type and elements where it is kept, None where nobody will reach it
 #: from so many kernels on it is kept what a series appended to tapes, which most programs have in the same state again, and for how
 #: many such states
 LONG, STATES = 8, 64
 
+#: a kernel, the numbers of its operands, what takes these out of a list, and its parameters; the arguments among the operands that no
+#: step before had; for each output its number, type and elements where it is kept, None where nobody will reach it
 if TYPE_CHECKING:
     _Kept = tuple[int, dtype, int] | None
     _Picker = Callable[[Sequence[int]], Sequence[int]]
