@@ -30,7 +30,7 @@ from .memory import Part, Pool, parts_into
 from .modules import Compiled, Compiler, Pipeline, text_of
 from .profiling import Profiler
 from .program import REPORT_WORDS, Program, part_bytes
-from .replay import REPORT_BYTES, AnyBuffer, Held, Prepared, Ready, Recording, Replayer, pack_parameters, prepare
+from .replay import REPORT_BYTES, AnyBuffer, Held, Prepared, Recording, Replayer, in_order, pack_parameters, prepare
 
 #: how often a plan has run again, in however few rounds, before its kernels get text of their own instead of sharing
 #: pipelines with kernels of other sizes
@@ -392,9 +392,7 @@ class WgpuDevice(Device):
             return False
         if not self.gpu.compiles_beside:
             return True
-        prepared.settling = self.compiler.beside.begin(
-            each.step.kernel for each in prepared.steps if isinstance(each, Ready)
-        )
+        prepared.settling = self.compiler.beside.begin(step.kernel for step, _ in in_order(prepared))
         return False
 
     def _recording(
@@ -433,7 +431,7 @@ class WgpuDevice(Device):
 
     def _describe_run(self, prepared: Prepared, recording: Recording) -> str:
         blamed = self.replayer.blame(prepared, recording)
-        names = dict.fromkeys(each.step.kernel.name for each in prepared.steps if isinstance(each, Ready))
+        names = dict.fromkeys(step.kernel.name for step, _ in in_order(prepared))
         return f"running {blamed or ', '.join(names)[:400]}"
 
     # Reports

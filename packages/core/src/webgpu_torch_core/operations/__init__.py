@@ -20,7 +20,7 @@ from .indexing import in_place as index_writes
 from .movement import joining, rearranging, reinterpreting, splitting, view_copies, views
 from .neural import attention, composites, fake_quantization, layers, losses
 from .random import counts, draws, fills
-from .reduction import counting, hashing, masked_reductions, moments, quantiles, reductions, statistics
+from .reduction import counting, hashing, histograms, masked_reductions, moments, quantiles, reductions, statistics
 from .signal import fourier, spectrograms, window_functions
 from .sorting import order, searching
 
