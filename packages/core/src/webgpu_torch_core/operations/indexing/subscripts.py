@@ -205,6 +205,7 @@ def _looked_at(view: Tensor, indices: _Indices, shape: tuple[int, ...]) -> tuple
 
 
 def refusal(size: int, found: int) -> Exception:
+    """Return the error of a position that is outside of a dimension."""
     return IndexError(f"index {found} is out of bounds for dimension 0 with size {size}")
 
 

@@ -89,7 +89,7 @@ def passes(count: int) -> list[Pass]:
 
 
 def tables(place: device, count: int, sign: int, wide: bool) -> tuple[Tensor, ...]:
-    """Return the twiddle factors of the passes over a length, the last of which has none; ``wide``: in float64."""
+    """Return the twiddle factors, [radix, after, 2], of the passes over a length but the last; ``wide``: in float64."""
     return tuple([
         constant("turns", place, each.after, each.radix, sign, wide=wide) for each in passes(count) if each.after > 1
     ])  # fmt: skip

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from collections import OrderedDict
-from typing import Any
 
 from ...ir.dtypes import float32, float64
 from ...record.devices import device, engine_for
@@ -15,7 +14,7 @@ from ..creation.factories import from_bytes
 #: how many constant tensors are kept, and how many floats in all of them
 CACHED, CACHED_FLOATS = 256, 1 << 24
 
-_constants: OrderedDict[tuple[Any, ...], Tensor] = OrderedDict()
+_constants: OrderedDict[tuple[object, ...], Tensor] = OrderedDict()
 
 
 def circle(count: int, sign: int) -> tuple[list[float], list[float]]:
@@ -62,7 +61,7 @@ _MAKERS = {"matrix": _matrix, "turns": _turns, "chirp": _chirp}
 
 
 def constant(kind: str, place: device, *arguments: int, wide: bool = False) -> Tensor:
-    """Return a constant tensor on a device, made once; ``wide``: in float64."""
+    """Return a constant on a device, made once: a matrix, or turns of another shape; ``wide``: in float64."""
     # By its engine: what lived on a device that was lost is not on the one that was opened in its place.
     key = (kind, engine_for(place), arguments, wide)
     found = known(key)
@@ -72,16 +71,16 @@ def constant(kind: str, place: device, *arguments: int, wide: bool = False) -> T
     return found
 
 
-def known(key: tuple[Any, ...]) -> Tensor | None:
-    """Return the tensor that is kept by a key, as that used last."""
+def known(key: tuple[object, ...]) -> Tensor | None:
+    """Return the tensor, of any shape, that is kept by a key, as that used last."""
     found = _constants.get(key)
     if found is not None:
         _constants.move_to_end(key)
     return found
 
 
-def keep(key: tuple[Any, ...], made: Tensor) -> Tensor:
-    """Keep a tensor by a key, instead of those that were not used for the longest time where there are too many; return it."""
+def keep(key: tuple[object, ...], made: Tensor) -> Tensor:
+    """Keep a tensor of any shape by a key, instead of those that were not used for the longest time where there are too many; return it."""
     _constants[key] = made
     while len(_constants) > 1 and (
         len(_constants) > CACHED or sum(each.numel() for each in _constants.values()) > CACHED_FLOATS
