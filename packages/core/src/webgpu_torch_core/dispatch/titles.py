@@ -24,6 +24,21 @@ def by_dimension(name: str, whole: int, along: int) -> Title:
     return title
 
 
+def by_second(name: str) -> Callable[[Positional], str]:
+    """Return a title that tells, of an element-wise operation, a second operand that is a tensor from a number."""
+    return lambda operands: f"{name}Backward{int(isinstance(operands[1], Tensor))}"
+
+
+def by_numbers(name: str) -> Callable[[Positional], str]:
+    """Return a title that tells, of an element-wise operation, which of two operands is a number."""
+
+    def title(operands: Positional) -> str:
+        first, second = (not isinstance(each, Tensor) for each in operands)
+        return f"{name}Backward{1 if first else 2 if second else 0}"
+
+    return title
+
+
 def retitled(result: Tensor, title: str) -> Tensor:
     """Return a tensor of any shape that was made just now; its node, if it has one, goes by a name from now on."""
     if result._grad_fn is not None:

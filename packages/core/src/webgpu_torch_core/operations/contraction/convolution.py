@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import retitled
 from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import dtype, int32
@@ -368,7 +369,7 @@ def finished(product: Tensor, input: Tensor, weight: Tensor, bias: Tensor | None
     """Return a convolution's result ``[n, c, sizes…]``: the product and the bias, with channels last in memory if an operand has them so."""
     if bias is not None:
         product = (product + bias.reshape((-1,) + (1,) * (input.ndim - 2))).to(input.dtype)
-    return ordered_as(product, input, weight)
+    return retitled(ordered_as(product, input, weight), "ConvolutionBackward0")
 
 
 @operation("contraction", method=False)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 
+from ...dispatch.titles import by_numbers
 from ...ir.scalar import absolute as _absolute
 from ...ir.scalar import equal, is_nan, less, maximum, where
 from ...ir.scalar import erf as _erf
@@ -107,7 +108,7 @@ def _(grad, input):
     return grad * (-_log(input) - 1.0)
 
 
-@elementwise(promotion="float", namespace="special", gradients_decided=(1,))
+@elementwise(promotion="float", namespace="special", gradients_decided=(1,), title=by_numbers("SpecialXlog1Py"))
 def xlog1py(input, other):
     """``input log1p(other)``, 0 where ``input`` is 0 and ``other`` is not NaN."""
     value = where(equal(input, 0.0), 0.0, input * _log1p(other))

@@ -187,21 +187,38 @@ def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:
     ``alone``.
     """
     value, own = gradient._storage.value, gradient._layout
-    if own.numel == 0 or value.__class__ is MetaValue:
+    if value.__class__ is MetaValue:
         return gradient
-    wanted = _gathered(place)
+    # Of nothing there are no gaps, whatever the strides.
+    wanted = _gathered(place) if own.numel else place
+    lies_so = own.strides == wanted.strides or (alone and _keeps(own, wanted))
+    if own.numel == 0:
+        if lies_so:
+            return gradient
+        return Tensor._from_storage(
+            gradient._storage, make_layout(own.shape, wanted.strides), gradient.dtype, gradient.device
+        )
     if gradient.dtype.is_complex:
-        if alone and own.strides == wanted.strides and own.offset == 0 and own.numel == value.numel // 2:
+        if alone and lies_so and own.offset == 0 and own.numel == value.numel // 2:
             return gradient
         # A circle: that module imports this one.
         from ..creation.strided import empty_strided
 
         return empty_strided(own.shape, wanted.strides, dtype=gradient.dtype, device=gradient.device).copy_(gradient)
-    if alone and own.strides == wanted.strides and own.offset == 0 and own.numel == value.numel:
+    if alone and lies_so and own.offset == 0 and own.numel == value.numel:
         return gradient
     kind = gradient.dtype
     kernel = write_kernel(own, value.numel, kind, wanted, wanted.numel, kind, True)
     return Tensor._from_value(value.engine.record(kernel, [value])[0], wanted, kind, gradient.device)
+
+
+@lru_cache(maxsize=4096)
+def _keeps(own: Layout, wanted: Layout) -> bool:
+    """Return whether a gradient lies as is wanted of it: a single element may have any stride but that of something expanded."""
+    return all(
+        stride if size == 1 else stride == other
+        for size, stride, other in zip(own.shape, own.strides, wanted.strides, strict=True)
+    )
 
 
 @lru_cache(maxsize=4096)

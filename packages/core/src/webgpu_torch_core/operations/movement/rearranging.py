@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.argument_types import is_whole
 from ...dispatch.registry import operation
+from ...dispatch.titles import retitled
 from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes as common_shape
 from ...ir.layouts import wrap_dimension
@@ -200,6 +201,7 @@ def _of_their_own(pieces: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     for each in pieces:
         each._base = None
         each._storage = DataStorage(each._storage)
+        retitled(each, "UnsafeSplitBackward0")
     return pieces
 
 

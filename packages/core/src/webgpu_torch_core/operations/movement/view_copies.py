@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...dispatch.registry import OPERATIONS, operation
+from ...dispatch.titles import retitled
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..complex.views import view_as_complex, view_as_real
@@ -26,16 +27,17 @@ def _copied(name: str, source: Callable[..., Any]) -> None:
     def function(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         found: Any = source(input, *args, **kwargs)
         many = isinstance(found, tuple | list)
-        copies = (
-            tuple(each.clone(memory_format=contiguous_format) for each in found)
-            if many
-            else found.clone(memory_format=contiguous_format)
-        )
+        copies = tuple(map(_copy, found)) if many else _copy(found)
         return into(copies, out, True)
 
     function.__name__ = function.__qualname__ = f"{name}_copy"
     function.__doc__ = f"A copy of what ``{name}`` shows."
     operation("composite", method=name == "narrow")(function)
+
+
+def _copy(shown: Tensor) -> Tensor:
+    copy = shown.clone(memory_format=contiguous_format)
+    return copy if shown.grad_fn is None else retitled(copy, f"{shown.grad_fn.name()}_copy")
 
 
 def _view_of(name: str) -> Callable[..., Any]:
