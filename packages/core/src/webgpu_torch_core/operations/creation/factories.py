@@ -71,7 +71,7 @@ def asked(dtype: Any, place: DeviceLike, out: Tensor | None, usual: dtype) -> tu
     if out is None:
         return as_dtype(dtype) or usual, place_of(place)
     if dtype is not None and as_dtype(dtype) is not out.dtype:
-        raise RuntimeError(f"dtype {as_dtype(dtype)!r} does not match dtype of out parameter ({out.dtype!r})")
+        raise RuntimeError(f"dtype {as_dtype(dtype).title} does not match dtype of out parameter ({out.dtype.title})")
     return as_dtype(dtype) or out.dtype, out.device if place is None else place_of(place)
 
 

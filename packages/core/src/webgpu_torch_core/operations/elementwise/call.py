@@ -46,7 +46,7 @@ from ..common import (
 from ..elements import at_start, is_taken, taken
 from ..in_place.writing import make_in_place
 from ..indexing.index_checks import require_divisor
-from ..outputs import finish_out
+from ..outputs import FOUND, finish_out
 from .backward import Backward, Gradient
 from .facts import Facts
 from .python_numbers import number_leaf, plain, varies
@@ -472,7 +472,7 @@ def _make_function(name: str, definition: Callable[..., Any], core: Elementwise,
     positional_defaults = definition.__defaults__ or ()
     plain = len(operands) - len(positional_defaults)
     scope: dict[str, Any] = {"_call": core.call, "_Tensor": Tensor, "_require": require_tensor}
-    scope["_finish"] = partial(finish_out, exact=True) if core.facts.exact_out else finish_out
+    scope["_finish"] = partial(finish_out, exact=True, refusal=FOUND) if core.facts.exact_out else finish_out
     parts = list(operands[:plain])
     for each, value in zip(operands[plain:], positional_defaults, strict=True):
         scope[f"_default_{each}"] = value

@@ -28,7 +28,7 @@ from ..common import (
 )
 from ..creation.factories import filled, number_of
 from ..in_place.writing import make_in_place, refuse_gradient, warn_of_repeats, without_repeats
-from ..outputs import finish_out
+from ..outputs import FOUND, finish_out
 from .call import result_type
 from .choosing import where
 
@@ -250,8 +250,8 @@ def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None)
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     """The nearest integer (or multiple of ``10**-decimals``), ties to even."""
     if decimals == 0:
-        return finish_out(e.round_(input), out, (input,), exact=True)
-    return finish_out(e.round_decimals_(input, scale=10.0**decimals), out, (input,), exact=True)
+        return finish_out(e.round_(input), out, (input,), exact=True, refusal=FOUND)
+    return finish_out(e.round_decimals_(input, scale=10.0**decimals), out, (input,), exact=True, refusal=FOUND)
 
 
 def _c_name(tensor: Tensor) -> str:

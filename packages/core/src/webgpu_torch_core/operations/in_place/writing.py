@@ -23,6 +23,21 @@ from ..float8.bits import bits_alias
 from ..movement.views import spread
 
 
+def mismatch(target: Tensor, result: Tensor) -> RuntimeError:
+    """Return the error for a result of another shape than what it is written into, which was read for it."""
+    return RuntimeError(
+        f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}"
+    )
+
+
+#: operations whose results PyTorch describes before it computes them, and that do not broadcast
+_STRUCTURED = frozenset(("addmm_", "addmv_", "cumprod_", "cumsum_"))
+
+
+def _bad_call(what: str, have: object, need: object) -> RuntimeError:
+    return RuntimeError(f"Bad in-place call: input tensor {what} {have} and output tensor {what} {need} should match")
+
+
 def make_in_place(
     function: Callable[..., Any], name: str, first: Callable[..., object] | None = None, apart: bool | None = False
 ) -> Callable[..., Any]:
@@ -32,6 +47,8 @@ def make_in_place(
     And so are other tensors that lie partly in the same memory, which would be read while it is written; with ``apart`` all that lie in
     it, with None none.
     """
+
+    structured = name in _STRUCTURED
 
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         tracked = recording.enabled and (
@@ -44,14 +61,14 @@ def make_in_place(
             check_apart(self, *args, *kwargs.values(), but_same=not apart)
         result = function(snapshot(self) if tracked else self, *args, **kwargs)
         check_inference(self)
+        if result._layout.shape != self._layout.shape:
+            raise _bad_call("size", list(self.shape), list(result.shape)) if structured else mismatch(self, result)
         if result.dtype is not self.dtype:
+            if structured and kwargs.get("dtype") is not None:
+                raise _bad_call("dtype", self.dtype.word, result.dtype.word)
             if self.dtype.is_complex and result.dtype.is_floating_point:
                 raise RuntimeError(f"In-place {name[:-1]} is not supported for complex tensors.")
             require_castable(result.dtype, self.dtype)
-        if result._layout.shape != self._layout.shape:
-            raise RuntimeError(
-                f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(result.shape)}"
-            )
         return assign(self, result, fresh=True)
 
     in_place.__name__ = in_place.__qualname__ = name
