@@ -8,7 +8,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...tensors.tensor import Tensor
 from ..common import image_order, with_gradient_in, with_ordered_gradient
-from .convolution import Window, finished, input_gradient
+from .convolution import Window, finished, ordering, input_gradient
 from .convolution_checks import per_dimension, require_kinds, require_rank, require_same_rank, require_taps
 
 
@@ -76,7 +76,9 @@ def _transposed(
     require_taps(weight, per_dimension(numbers[3], spatial, "dilation"), transposed=True)
     window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
     shape = (input.shape[0], weight.shape[1] * groups, *sizes)
-    one, other = with_ordered_gradient(input, input, weight), with_gradient_in(weight, image_order(input, weight))
+    told = ordering(input, weight)
+    one = with_ordered_gradient(input, *told, rows=True)
+    other = with_gradient_in(weight, image_order(*told, rows=True))
     return finished(input_gradient(one, other, window, shape, wide=bias is not None), input, weight, bias)
 
 
