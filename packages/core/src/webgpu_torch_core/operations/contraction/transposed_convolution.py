@@ -8,7 +8,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...tensors.tensor import Tensor
 from ..common import image_order, with_gradient_in, with_ordered_gradient
-from .convolution import Window, finished, ordering, input_gradient
+from .convolution import Window, finished, input_gradient, ordering
 from .convolution_checks import per_dimension, require_kinds, require_rank, require_same_rank, require_taps
 
 

@@ -154,6 +154,7 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
         # Backward goes on with the present elements where PyTorch would go on with a result computed from them.
         value = source._storage.exchange(clone(source.as_strided((value.numel,), (1,), 0))._storage.value)
     flat = share(value.realize(), source.dtype, value.numel)
+    engine.raise_failed_checks()
     window = _Window(flat, source._layout, source.dtype.itemsize)
     value.share(weakref.ref(window))
     return np.asarray(window)

@@ -405,7 +405,7 @@ def index_add(
 ) -> Tensor:
     """``input`` with slices of ``source`` added at the positions a 1-d index lists."""
     check_apart(out, index, source)
-    scaled = source if alpha == 1 else source * alpha
+    scaled = source if alpha == 1 else (source * alpha).to(source.dtype)
     return into(_index_write(input, dim, index, scaled, "sum", "index_add"), out, True, (input,))
 
 

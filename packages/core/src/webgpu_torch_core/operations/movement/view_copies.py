@@ -43,11 +43,21 @@ def _copy(shown: Tensor) -> Tensor:
 def _view_of(name: str) -> Callable[..., Any]:
     if name == "alias":
         return lambda input: input.view(input.shape) if input._layout.is_contiguous else input
+    if name == "view":
+        return _viewed
     if name == "slice":
         return _slice
     if name in _NO_METHODS:
         return _NO_METHODS[name]
     return lambda input, *args, **kwargs: getattr(Tensor, name)(input, *args, **kwargs)
+
+
+def _viewed(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    try:
+        return input.view(*args, **kwargs)
+    except RuntimeError:
+        # What is copied anyway needs no view.
+        return input.reshape(*args, **kwargs)
 
 
 def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
