@@ -324,7 +324,7 @@ def _make_fractional_max_pool(spatial: int):
         found = _fractional(input, kernel_size, output_size, output_ratio, _random_samples, spatial)
         return found if return_indices else found[0]
 
-    return fractional_max_poolNd
+    return titled(f"FractionalMaxPool{spatial}DBackward0")(fractional_max_poolNd)
 
 
 _, fractional_max_pool2d, fractional_max_pool3d = per_rank(_make_fractional_max_pool)
@@ -339,7 +339,7 @@ def _make_fractional_max_pool_with_indices(spatial: int):
         """:func:`fractional_max_poolNd` with ``return_indices``."""
         return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, spatial)
 
-    return fractional_max_poolNd_with_indices
+    return titled(f"FractionalMaxPool{spatial}DBackward0")(fractional_max_poolNd_with_indices)
 
 
 _, fractional_max_pool2d_with_indices, fractional_max_pool3d_with_indices = per_rank(

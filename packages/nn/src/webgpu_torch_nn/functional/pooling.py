@@ -365,7 +365,7 @@ def _make_max_unpool(spatial: int):
         """The partial inverse of :func:`max_poolNd`: maxima at the positions they came from, zeros elsewhere."""
         return _unpool(input, indices, spatial, kernel_size, stride, padding, output_size)
 
-    return max_unpoolNd
+    return titled("SqueezeBackward1" if spatial == 1 else f"MaxUnpool{spatial}DBackward0")(max_unpoolNd)
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = per_rank(_make_max_unpool)

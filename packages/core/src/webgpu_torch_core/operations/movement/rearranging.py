@@ -276,7 +276,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return stack([each.reshape(-1) for each in meshgrid(*vectors, indexing="ij")], 1)
 
 
-@operation("composite", method=False)
+@operation("composite", method=False, title="StackBackward0")
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Combinations of ``r`` elements of a vector, a row each."""
     if input.ndim != 1:

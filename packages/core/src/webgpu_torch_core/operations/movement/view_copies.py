@@ -27,7 +27,7 @@ def _copied(name: str, source: Callable[..., Any]) -> None:
     def function(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         found: Any = source(input, *args, **kwargs)
         many = isinstance(found, tuple | list)
-        copies = tuple(map(_copy, found)) if many else _copy(found)
+        copies = tuple(_copy(each, name) for each in found) if many else _copy(found, name)
         return into(copies, out, True)
 
     function.__name__ = function.__qualname__ = f"{name}_copy"
@@ -35,9 +35,15 @@ def _copied(name: str, source: Callable[..., Any]) -> None:
     operation("composite", method=name == "narrow")(function)
 
 
-def _copy(shown: Tensor) -> Tensor:
+_NODES = {"narrow": "NarrowCopyBackward0", "alias": "AliasBackward0_copy"}
+
+
+def _copy(shown: Tensor, name: str) -> Tensor:
     copy = shown.clone(memory_format=contiguous_format)
-    return copy if shown.grad_fn is None else retitled(copy, f"{shown.grad_fn.name()}_copy")
+    if shown.grad_fn is None:
+        return copy
+    # A part is taken with a step, or a view is of the same shape, as PyTorch's functions for these are not.
+    return retitled(copy, _NODES.get(name, f"{shown.grad_fn.name()}_copy"))
 
 
 def _view_of(name: str) -> Callable[..., Any]:
