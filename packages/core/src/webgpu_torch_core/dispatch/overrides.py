@@ -345,7 +345,7 @@ def _otherwise(
     if modern is not None:
         return function(*modern[0], **modern[1])
     wrong = None
-    if str(error).startswith(("functions with out=", "argument 'out' must be Tensor")):
+    if str(error).startswith("functions with out=") or "argument 'out' must be" in str(error):
         # What writes results knows not whose they are.
         raise refusal_of_out(function, path, args, kwargs, error) from error
     if not isinstance(error, TypeError):

@@ -25,7 +25,7 @@ _SEVERAL = frozenset((
     "addmm", "baddbmm", "bernoulli", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor",
     "bmm", "clamp", "clamp_max", "clamp_min", "copysign", "div", "eq", "float_power", "fmod", "ge", "gt", "isin", "le", "lerp",
     "linspace", "logspace", "lt", "max", "min", "mm", "nanquantile", "ne", "normal", "pow", "quantile", "remainder", "round",
-    "scatter", "view_copy",
+    "scatter", "view_copy", "sort", "arange", "linalg_norm", "median", "nanmedian",
 ))  # fmt: skip
 
 
@@ -37,4 +37,7 @@ def refusal_of_out(
     if not isinstance(error, TypeError):
         both = name in ("max", "min") and len(args) > 1 and not isinstance(args[1], int)
         return type(error)(f"{f'{name}imum' if both else _WRITERS.get(function.__name__, name)}(): {error}")
-    return combination_refused(function, path, args, kwargs) if name in _SEVERAL else TypeError(f"{name}(): {error}")
+    if name in _SEVERAL:
+        return combination_refused(function, path, args, kwargs)
+    told = str(error).rpartition("(): ")[2]
+    return TypeError(f"{name}(): {told}")

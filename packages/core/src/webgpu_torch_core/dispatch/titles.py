@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
+from ..record.node import Node
 from ..tensors.tensor import Tensor
 
 #: what a function was called with, by position and by name
@@ -46,6 +47,17 @@ def retitled(result: Tensor, title: str) -> Tensor:
     return result
 
 
+def _join(results: Sequence[Tensor]) -> None:
+    """Give results that have nodes of their own one node, whose hooks hear of all of their gradients, as PyTorch's have."""
+    made = [each for each in results if each._grad_fn is not None and each._base is None]
+    if len({id(each._grad_fn) for each in made}) < 2:
+        return
+    edges = tuple(each._gradient_edge() for each in made)
+    node = Node(made[0]._grad_fn.title, edges, lambda *grads: grads, len(made))
+    for number, each in enumerate(made):
+        each._set_gradient(node, number)
+
+
 def titled(title: Title) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorate a function written with differentiable operations so that its results' nodes go by one name."""
 
@@ -63,6 +75,8 @@ def titled(title: Title) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                         each._base = None
                 if each._grad_fn is not None and not any(each is given for given in args):
                     each._grad_fn.title = title if isinstance(title, str) else title(args, kwargs)
+            if not isinstance(result, Tensor):
+                _join(result)
             return result
 
         return named

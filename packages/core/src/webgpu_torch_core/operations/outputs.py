@@ -38,8 +38,10 @@ def into(result: Any, out: Any, exact: bool = False, read: tuple[object, ...] = 
         return result
     if isinstance(result, Tensor):
         return _written(result, out, exact, read)
-    if not isinstance(out, tuple | list) or len(out) != len(result):
-        raise TypeError(f"argument 'out' must be tuple of {len(result)} Tensors, got {type(out).__name__} {out!r:.80}")
+    if not isinstance(out, tuple | list):
+        raise TypeError(f"argument 'out' must be tuple of Tensors, not {type(out).__name__}")
+    if len(out) != len(result):
+        raise TypeError(f"expected tuple of {len(result)} elements but got {len(out)}")
     targets = tuple(out)
     for target, each in zip(targets, result, strict=True):
         _written(each, target, exact, read)
@@ -64,7 +66,7 @@ def into_as_many(result: Tensor, out: Tensor) -> Tensor:
 def _written(result: Tensor, out: Tensor, exact: bool, read: tuple[object, ...]) -> Tensor:
     if isinstance(out, Tensor) and (exact or out._layout.shape == result._layout.shape):
         check_distinct(out)
-    return finish_out(result, out, read, exact)
+    return finish_out(result, out, read, exact, broadcasts=False)
 
 
 #: what is said of an ``out`` of another type than the result's where nothing is converted, by most operations and by element-wise ones
@@ -73,7 +75,12 @@ FOUND = "Found dtype {0.title} but expected {1.title}"
 
 
 def finish_out(
-    result: Tensor, out: Tensor | None, operands: tuple[object, ...] = (), exact: bool = False, refusal: str = _EXPECTED
+    result: Tensor,
+    out: Tensor | None,
+    operands: tuple[object, ...] = (),
+    exact: bool = False,
+    refusal: str = _EXPECTED,
+    broadcasts: bool = True,
 ) -> Tensor:
     """Return a result; where ``out`` is given, written into it, which is resized and laid out as the result is where it has another
     shape: operands may be ``out`` itself, and no other part of it.
@@ -85,7 +92,7 @@ def finish_out(
         return result
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
-    if out._layout.shape != result._layout.shape and any(out is each for each in operands):
+    if broadcasts and out._layout.shape != result._layout.shape and any(out is each for each in operands):
         raise mismatch(out, result)
     check_apart(out, *operands, but_same=True)
     if recording.enabled and (out.requires_grad or result.requires_grad):

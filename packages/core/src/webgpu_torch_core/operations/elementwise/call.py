@@ -112,7 +112,7 @@ class Elementwise:
         tracked: bool | None = False
         for each in operands:
             if isinstance(each, Tensor):
-                value, layout_, here = each._storage.value, each._layout, each.device
+                value, layout_, here = each._storage.value, each._layout, each._device
                 if place is None:
                     place = here
                 elif here is not place and here != place:
@@ -120,7 +120,7 @@ class Elementwise:
                 if layout_.offset and is_taken(each):
                     value, layout_ = taken(value, layout_, each.dtype), at_start(layout_)
                 # The kernel describes its whole buffers, of which the layout may be a part.
-                key += layout_, each.dtype, value.numel
+                key += layout_, each._dtype, value.numel
                 values.append(value)
                 if each._requires_grad or each._grad_fn is not None:
                     tracked = True
@@ -166,10 +166,10 @@ class Elementwise:
             if kind is not Tensor:
                 return self.call((one, other))
             value, second = one._storage.value, other._storage.value
-            left, right, place = one._layout, other._layout, one.device
-            found = self.cache.get((left, one.dtype, value.numel, right, other.dtype, second.numel, self.default_key))
+            left, right, place = one._layout, other._layout, one._device
+            found = self.cache.get((left, one._dtype, value.numel, right, other._dtype, second.numel, self.default_key))
             if (
-                found is None or not found.is_plain or place is not other.device
+                found is None or not found.is_plain or place is not other._device
                 or one._requires_grad or other._requires_grad or one._grad_fn is not None or other._grad_fn is not None
                 or one._base is not None or other._base is not None or found.dtype not in (engine := value.engine).dtypes
             ):  # fmt: skip
