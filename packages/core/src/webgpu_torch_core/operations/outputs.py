@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir.dtypes import dtype
-from ..record.grad_mode import recording
+from ..ir.dtypes import bool_, dtype
+from ..record.grad_mode import no_grad, recording
 from ..tensors.tensor import Tensor
 from .common import check_apart, require_castable, row_major
 from .in_place.writing import check_distinct, mismatch, resize_as_result
@@ -95,6 +95,10 @@ def finish_out(
     if broadcasts and out._layout.shape != result._layout.shape and any(out is each for each in operands):
         raise mismatch(out, result)
     check_apart(out, *operands, but_same=True)
+    if result.dtype is bool_ and out.requires_grad and recording.enabled:
+        # What has no derivative for anything is written whatever is recorded.
+        with no_grad():
+            return finish_out(result, out, operands, exact, refusal, broadcasts)
     if recording.enabled and (out.requires_grad or result.requires_grad):
         raise RuntimeError(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...dispatch.registry import operation
+from ...ir.dtypes import float64
 from ...tensors.tensor import Tensor
 from ..common import image_order, with_gradient_in, with_ordered_gradient
 from .convolution import Window, finished, input_gradient, ordering
@@ -72,7 +73,8 @@ def _transposed(
         )
     # The weight is looked at first here, as in PyTorch.
     require_kinds(input, weight, None)
-    require_kinds(input, weight, bias)
+    if spatial == 3 or input.dtype is not float64 or (bias is not None and bias.dtype.is_complex):
+        require_kinds(input, weight, bias)
     require_taps(weight, per_dimension(numbers[3], spatial, "dilation"), transposed=True)
     window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
     shape = (input.shape[0], weight.shape[1] * groups, *sizes)
