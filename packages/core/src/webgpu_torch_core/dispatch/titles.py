@@ -40,6 +40,22 @@ def by_numbers(name: str) -> Callable[[Positional], str]:
     return title
 
 
+def alone(result: Tensor, operands: Positional, title: str | Callable[[Positional], str]) -> None:
+    """Name the node of what a rule for other types made of an operation ``[...]``, and forget views that nobody else sees."""
+    if result._grad_fn is not None and not any(result is each for each in operands):
+        result._grad_fn.title, result._base = title if isinstance(title, str) else title(operands), None
+
+
+def by_value(name: str, place: int) -> Callable[[Positional, Named], str]:
+    """Return a title that tells a ``value`` that is a tensor from a number."""
+
+    def title(args: Positional, kwargs: Named) -> str:
+        value = args[place] if len(args) > place else kwargs.get("value")
+        return f"{name}Backward{int(isinstance(value, Tensor))}"
+
+    return title
+
+
 def retitled(result: Tensor, title: str) -> Tensor:
     """Return a tensor of any shape that was made just now; its node, if it has one, goes by a name from now on."""
     if result._grad_fn is not None:

@@ -24,7 +24,7 @@ from ..record.grad_mode import recording
 from ..record.node import Node
 from ..tensors.kinds import layout as memory_layout
 from ..tensors.kinds import strided
-from ..tensors.memory_formats import contiguous_format, memory_format, suggested_format
+from ..tensors.memory_formats import as_image, contiguous_format, memory_format, suggested_format
 from ..tensors.storage import require_differentiable
 from ..tensors.tensor import MetaValue, Tensor, check_supported, new_storage, new_tensor
 
@@ -351,16 +351,10 @@ def image_order(*sources: Tensor, rows: bool = False) -> memory_format:
     ``rows``: lines ``[n, c, length]`` are looked at, too, as images of one row, which they are to windows that slide over them.
     """
     for each in sources:
-        found = _as_image(each._layout) if rows and each.ndim == 3 else each._layout
+        found = as_image(each._layout) if rows and each.ndim == 3 else each._layout
         if (order := suggested_format(found)) is not contiguous_format:
             return order
     return contiguous_format
-
-
-@lru_cache(maxsize=1 << 12)
-def _as_image(lines: Layout) -> Layout:
-    (count, channels, length), (first, second, last) = lines.shape, lines.strides
-    return layout((count, channels, 1, length), (first, second, length * last, last), lines.offset)
 
 
 def in_order(result: Tensor, order: memory_format) -> Tensor:

@@ -13,31 +13,31 @@ def _refused(name: str) -> AttributeError:
 class ReadOnly(property):
     """A property of tensors whose writes and deletions are refused in PyTorch's words."""
 
-    def __init__(self, read: Callable[[Any], Any], doc: str | None = None, name: str | None = None) -> None:
+    def __init__(self, read: Callable[[Any], object], doc: str | None = None, name: str | None = None) -> None:
         super().__init__(read, doc=doc)
         self._name = name or getattr(read, "__name__", "")
 
-    def __set__(self, instance: Any, value: Any) -> NoReturn:
+    def __set__(self, instance: object, value: object) -> NoReturn:
         raise _refused(self._name)
 
-    def __delete__(self, instance: Any) -> NoReturn:
+    def __delete__(self, instance: object) -> NoReturn:
         raise _refused(self._name)
 
 
 class Constant:
     """An attribute that is the same for all tensors of a class, and of none to be written."""
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: object) -> None:
         self.value = value
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+    def __get__(self, instance: object, owner: type | None = None) -> object:
         return self.value
 
-    def __set__(self, instance: Any, value: Any) -> NoReturn:
+    def __set__(self, instance: object, value: object) -> NoReturn:
         raise _refused(self._name)
 
-    def __delete__(self, instance: Any) -> NoReturn:
+    def __delete__(self, instance: object) -> NoReturn:
         raise _refused(self._name)

@@ -293,7 +293,7 @@ class Tensor(TensorKinds, TensorMethods):
 
     def _accumulate_grad(self, gradient: Tensor, alone: bool = False) -> None:
         # A floor above this one: looked up when it is used.
-        from ..operations.in_place import writing
+        from ..operations.in_place import kept_gradients, writing
 
         if gradient.dtype is not self.dtype:
             gradient = writing.converted(gradient, self.dtype)
@@ -304,7 +304,7 @@ class Tensor(TensorKinds, TensorMethods):
             elif gradient.is_sparse or isinstance(gradient._storage.value, MetaValue):
                 self._grad = gradient.detach()
             else:
-                self._grad = writing.owned(gradient.detach(), self._layout, alone)
+                self._grad = kept_gradients.owned(gradient.detach(), self._layout, alone)
         elif recording.enabled or self._grad.is_sparse or isinstance(self._grad._storage.value, MetaValue):
             total = writing.summed(self._grad, gradient)
             # Who knows the gradient sees later sums, as where both are dense.

@@ -13,6 +13,7 @@ from ...bounded import Bounded
 from ...dispatch import overrides
 from ...dispatch.direct import DIRECT, NUMBERS, PLAIN, Direct
 from ...dispatch.registry import Operation, register
+from ...dispatch.titles import alone
 from ...dispatch.type_rules import in_one_precision, rule, ruled_type
 from ...ir import expression as ir
 from ...ir import interpreter
@@ -212,10 +213,7 @@ class Elementwise:
             self.facts.refuses(operands, kind)
         alike = in_one_precision(operands, kind) if kind.is_complex else operands
         result = rule(self.name, unseen)(None, *alike, *extras)
-        if result._grad_fn is not None and not any(result is each for each in operands):
-            # What the rule is made of has names of its own, and views that nobody else sees.
-            title = self.node_title
-            result._grad_fn.title, result._base = title if isinstance(title, str) else title(operands), None
+        alone(result, operands, self.node_title)
         found, wanted = result._layout, self._result_layout(operands, result._layout.shape, kind)
         if not found.numel or (found.offset == 0 and same_places(found, wanted)):
             # Strides of what has no elements, or only one in a dimension, are PyTorch's too.

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...dispatch.titles import Named, Positional, retitled
+from ...dispatch.titles import by_value, retitled
 from ...dispatch.type_rules import involves_complex
 from ...ir.dtypes import bool_, complex128, float16, float32, float64
 from ...ir.host_bytes import check_number, real_number
@@ -293,12 +293,7 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
     return finish_out(e.limited_logit_(input, low=eps, high=1.0 - eps), out, (input,))
 
 
-def _filled_title(args: Positional, kwargs: Named) -> str:
-    value = args[2] if len(args) > 2 else kwargs.get("value")
-    return f"MaskedFillBackward{int(isinstance(value, Tensor))}"
-
-
-@operation("elementwise", title=_filled_title)
+@operation("elementwise", title=by_value("MaskedFill", 2))
 @remembered
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``value`` where the mask holds, else ``input``."""

@@ -9,8 +9,7 @@ from typing import Any
 from ...ir import expression as ir
 from ...ir.dtypes import FLOAT8, bool_, dtype
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, broadcast_strides, contiguous_strides, is_dense, real_layout, repeats, storage_extent
-from ...ir.layouts import layout as make_layout
+from ...ir.layouts import Layout, broadcast_strides, is_dense, real_layout, repeats, storage_extent
 from ...notices import warn, warn_of_resizing
 from ...record.grad_mode import no_grad, recording
 from ...record.node import Node, lead_past_hooks
@@ -24,7 +23,7 @@ from ..movement.views import spread
 
 
 def mismatch(target: Tensor, result: Tensor) -> RuntimeError:
-    """Return the error for a result of another shape than what it is written into, which was read for it."""
+    """Return the error for a result of another shape than what it is written into, which was read for it: ``[sizes ...]`` of both."""
     return RuntimeError(
         f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}"
     )
@@ -197,52 +196,6 @@ def summed(first: Tensor, second: Tensor) -> Tensor:
     """Return the sum of two gradients of one shape, of which either may be sparse."""
     # As in PyTorch: of sparse ones the later is first, and a dense one before a sparse one.
     return second + first if first.is_sparse else first + second
-
-
-def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:
-    """Return a gradient for a tensor with a layout to keep and add to: laid out as the tensor is, and a copy unless it is
-    ``alone``.
-    """
-    value, own = gradient._storage.value, gradient._layout
-    if value.__class__ is MetaValue:
-        return gradient
-    # Of nothing there are no gaps, whatever the strides.
-    wanted = _gathered(place) if own.numel else place
-    lies_so = own.strides == wanted.strides or (alone and _keeps(own, wanted))
-    if own.numel == 0:
-        if lies_so:
-            return gradient
-        return Tensor._from_storage(
-            gradient._storage, make_layout(own.shape, wanted.strides), gradient.dtype, gradient.device
-        )
-    if gradient.dtype.is_complex:
-        if alone and lies_so and own.offset == 0 and own.numel == value.numel // 2:
-            return gradient
-        # A circle: that module imports this one.
-        from ..creation.strided import empty_strided
-
-        return empty_strided(own.shape, wanted.strides, dtype=gradient.dtype, device=gradient.device).copy_(gradient)
-    if alone and lies_so and own.offset == 0 and own.numel == value.numel:
-        return gradient
-    kind = gradient.dtype
-    kernel = write_kernel(own, value.numel, kind, wanted, wanted.numel, kind, True)
-    return Tensor._from_value(value.engine.record(kernel, [value])[0], wanted, kind, gradient.device)
-
-
-@lru_cache(maxsize=4096)
-def _keeps(own: Layout, wanted: Layout) -> bool:
-    """Return whether a gradient lies as is wanted of it: a single element may have any stride but that of something expanded."""
-    return all(
-        stride if size == 1 else stride == other
-        for size, stride, other in zip(own.shape, own.strides, wanted.strides, strict=True)
-    )
-
-
-@lru_cache(maxsize=4096)
-def _gathered(place: Layout) -> Layout:
-    """Return a layout without offset and gaps: with the same strides if they leave none."""
-    strides = place.strides if is_dense(place) else contiguous_strides(place.shape)
-    return make_layout(place.shape, strides)
 
 
 def _refuse_repeated(first: Callable[..., object] | None, *args: Any, **kwargs: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...dispatch.titles import Named, Positional
+from ...dispatch.titles import by_value
 from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int32, int64, uint8
@@ -416,12 +416,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: T
     return into(_index_write(input, dim, index, source, None, "index_copy"), out, True, (input,))
 
 
-def _filled_title(args: Positional, kwargs: Named) -> str:
-    value = args[3] if len(args) > 3 else kwargs.get("value")
-    return f"IndexFillBackward{int(isinstance(value, Tensor))}"
-
-
-@operation("scatter", title=_filled_title)
+@operation("scatter", title=by_value("IndexFill", 3))
 @remembered
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
     """``input`` with one number written at the positions a 1-d index lists.

@@ -58,12 +58,12 @@ def _view_of(name: str) -> Callable[..., Any]:
     return lambda input, *args, **kwargs: getattr(Tensor, name)(input, *args, **kwargs)
 
 
-def _viewed(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+def _viewed(input: Tensor, *args: object, **kwargs: object) -> Tensor:
     try:
-        return input.view(*args, **kwargs)
+        return input.view(*args, **kwargs)  # type: ignore[arg-type]
     except RuntimeError:
         # What is copied anyway needs no view.
-        return input.reshape(*args, **kwargs)
+        return input.reshape(*args, **kwargs)  # type: ignore[arg-type]
 
 
 def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
