@@ -15,7 +15,7 @@ Named = dict[str, Any]
 Title = str | Callable[[Positional, Named], str]
 
 
-def by_dimension(name: str, whole: int, along: int) -> Title:
+def by_dimension(name: str, whole: int, along: int) -> Callable[[Positional, Named], str]:
     """Return a title that tells a reduction of everything from one along dimensions."""
 
     def title(args: Positional, kwargs: Named) -> str:
@@ -66,10 +66,11 @@ def retitled(result: Tensor, title: str) -> Tensor:
 def _join(results: Sequence[Tensor]) -> None:
     """Give results that have nodes of their own one node, whose hooks hear of all of their gradients, as PyTorch's have."""
     made = [each for each in results if each._grad_fn is not None and each._base is None]
-    if len({id(each._grad_fn) for each in made}) < 2:
+    nodes = [each._grad_fn for each in made if each._grad_fn is not None]
+    if len(set(map(id, nodes))) < 2:
         return
     edges = tuple(each._gradient_edge() for each in made)
-    node = Node(made[0]._grad_fn.title, edges, lambda *grads: grads, len(made))
+    node = Node(nodes[0].title, edges, lambda *grads: grads, len(made))
     for number, each in enumerate(made):
         each._set_gradient(node, number)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 
 def _refused(name: str) -> AttributeError:
@@ -13,7 +13,7 @@ def _refused(name: str) -> AttributeError:
 class ReadOnly(property):
     """A property of tensors whose writes and deletions are refused in PyTorch's words."""
 
-    def __init__(self, read: Callable[[Any], object], doc: str | None = None, name: str | None = None) -> None:
+    def __init__(self, read: Callable[..., object], doc: str | None = None, name: str | None = None) -> None:
         super().__init__(read, doc=doc)
         self._name = name or getattr(read, "__name__", "")
 
@@ -29,6 +29,8 @@ class Constant:
 
     def __init__(self, value: object) -> None:
         self.value = value
+        # What it is of is told where it stands.
+        self.__doc__ = None
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name

@@ -32,7 +32,8 @@ def _of_one_size(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
         "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
     )
-    return torch.broadcast_tensors(input, target)
+    one, other = torch.broadcast_tensors(input, target)
+    return one, other
 
 
 def _refuse_others(kernel: str, input: Tensor, target: Tensor) -> None:

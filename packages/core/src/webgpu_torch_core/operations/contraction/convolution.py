@@ -367,7 +367,7 @@ def _convolution(
 
 
 def ordering(input: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
-    """Return the operands whose order in memory decides the result's: lines that are not in rows are copied before, as in PyTorch."""
+    """Return the operands whose order in memory decides the result's: lines ``[n, c, length]`` that are not in rows are copied before, as in PyTorch."""
     return (weight,) if input.ndim == 3 and not input._layout.is_contiguous else (input, weight)
 
 

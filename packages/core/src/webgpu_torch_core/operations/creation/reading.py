@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...dispatch.registry import operation
@@ -270,7 +270,7 @@ def _length(self: Tensor) -> int:
     return self._layout.shape[0]
 
 
-def _iterate(self: Tensor) -> Any:
+def _iterate(self: Tensor) -> Iterator[Tensor]:
     if self.dim() == 0:
         raise TypeError("iteration over a 0-d tensor")
     return iter(self.unbind(0))
