@@ -20,6 +20,12 @@ from .function import Function
 from .recomputing import CheckpointError as CheckpointError
 from .recomputing import Frame, casting_as_now, defaults
 
+#: how to choose between the two ways, where nobody has chosen
+_WHICH = (
+    "use_reentrant=False is recommended, but if you need to preserve the current default behavior, you can pass "
+    "use_reentrant=True. Refer to docs for more details on the differences between the two variants."
+)
+
 
 def noop_context_fn() -> tuple[Any, Any]:
     """Return two contexts that do nothing: for the forward call and for its repetition."""
@@ -49,8 +55,8 @@ def checkpoint(
     """
     if use_reentrant is None:
         warn(
-            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. use_reentrant=False is "
-            "recommended, but if you need to preserve the current default behavior, you can pass use_reentrant=True.",
+            "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, calling "
+            f"checkpoint without use_reentrant will raise an exception. {_WHICH}"
         )
         use_reentrant = True
     preserve = bool(kwargs.pop("preserve_rng_state", True))
@@ -194,9 +200,8 @@ def checkpoint_sequential(
     """
     if use_reentrant is None:
         warn(
-            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. "
-            "use_reentrant=False is recommended, but if you need to preserve the current default behavior, you can pass "
-            "use_reentrant=True.",
+            "torch.utils.checkpoint.checkpoint_sequential: the use_reentrant parameter should be passed explicitly. In version "
+            f"2.9 we will raise an exception if use_reentrant is not passed. {_WHICH}"
         )
         use_reentrant = True
     preserve = kwargs.pop("preserve_rng_state", True)

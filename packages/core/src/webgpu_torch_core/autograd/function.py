@@ -42,19 +42,20 @@ class FunctionContext:
     def save_for_backward(self, *tensors: Any) -> None:
         """Keep tensors for ``backward``; in-place changes to them until then are detected.
 
-        Raises:
-            TypeError: something is neither a tensor nor None.
+        What is neither a tensor nor None raises a TypeError when ``forward`` is over, if a gradient is needed.
         """
-        _require_tensors("save_for_backward", tensors)
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Keep tensors of any shapes for ``jvp``, which finds them in :attr:`saved_tensors`.
 
         Raises:
-            TypeError: something is neither a tensor nor None.
+            AssertionError: something is neither a tensor nor None.
         """
-        _require_tensors("save_for_forward", tensors)
+        if not all(each is None or isinstance(each, Tensor) for each in tensors):
+            raise AssertionError(
+                "save_for_forward expects all arguments to be tensors; you should save non-tensors as attributes on ctx."
+            )
         self._to_forward = tensors
 
     @property
@@ -107,7 +108,15 @@ class FunctionContext:
         return "" if node is None else node.name()
 
     def _keep(self, node: Node) -> None:
-        """Save what ``forward`` asked to; results of the function in a way that does not keep its node alive."""
+        """Save what ``forward`` asked to; results of the function in a way that does not keep its node alive.
+
+        Raises:
+            TypeError: it asked to save what is no tensor.
+        """
+        for position, each in enumerate(self._to_save):
+            if each is not None and not isinstance(each, Tensor):
+                kind = type(each).__name__
+                raise TypeError(f"save_for_backward can only save variables, but argument {position} is of type {kind}")
         self._saved = tuple(
             None
             if each is None
@@ -117,12 +126,6 @@ class FunctionContext:
             for each in self._to_save
         )
         self._to_save = ()
-
-
-def _require_tensors(name: str, given: tuple[object, ...]) -> None:
-    for position, each in enumerate(given):
-        if each is not None and not isinstance(each, Tensor):
-            raise TypeError(f"{name} can only save variables, but argument {position} is of type {type(each).__name__}")
 
 
 class FunctionNode(Node):

@@ -204,7 +204,9 @@ class Frame:
     def _differ(self, repetition: _Repetition, what: str) -> NoReturn:
         if not self.debug:
             raise CheckpointError(
-                f"{_HEAD}{what}\nTip: To see where tensors were saved, pass `debug=True` to `torch.utils.checkpoint.checkpoint()`."
+                f"{_HEAD}{what}\n\nTip: To see a more detailed error message, either pass `debug=True` to\n"
+                "`torch.utils.checkpoint.checkpoint(...)` or wrap the code block\nwith `with "
+                "torch.utils.checkpoint.set_checkpoint_debug_enabled(True):` to\nenable checkpoint-debug mode globally."
             )
         parts = [
             f"{title}:\n" + "".join(f"{number}:\n{place}" for number, place in enumerate(places))

@@ -232,16 +232,30 @@ class Overloads:
             unknown = [each for each in kwargs if NAMES.get(each, each) not in alone]
             if unknown:
                 return TypeError(f"{name_of(self._path)}() got an unexpected keyword argument '{unknown[0]}'")
-        given = [type(each).__name__ for each in args[bound:]]
-        given += [f"{name}={type(value).__name__}" for name, value in kwargs.items()]
-        expected = "".join(
-            f"\n * ({', '.join(str(one) for one in [*each.parameters.values()][bound:])})".replace("'", "")
-            for each in self._choices
-        )
-        return TypeError(
-            f"{name_of(self._path)}() received an invalid combination of arguments - got ({', '.join(given)}), but expected one of:"
-            f"{expected}"
-        )
+        return _combination(self._path, bound, args, kwargs, self._choices)
+
+
+def _combination(
+    path: str, bound: int, args: tuple[object, ...], kwargs: dict[str, object], choices: list[inspect.Signature]
+) -> TypeError:
+    given = [type(each).__name__ for each in args[bound:]]
+    given += [f"{name}={type(value).__name__}" for name, value in kwargs.items()]
+    expected = "".join(
+        f"\n * ({', '.join(str(one) for one in [*each.parameters.values()][bound:])})".replace("'", "")
+        for each in choices
+    )
+    return TypeError(
+        f"{name_of(path)}() received an invalid combination of arguments - got ({', '.join(given)}), but expected one of:"
+        f"{expected}"
+    )
+
+
+def combination_refused(
+    function: Callable[..., object], path: str, args: tuple[object, ...], kwargs: dict[str, object]
+) -> TypeError:
+    """Return the error for arguments that fit no declaration of a function, together."""
+    found = declared(path) or [each for each in (_signature(_declared(function)),) if each is not None]
+    return _combination(path, bound_of(path), args, kwargs, found)
 
 
 #: kinds of calls of one function whose classes are remembered

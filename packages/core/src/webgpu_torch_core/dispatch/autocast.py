@@ -202,7 +202,11 @@ class autocast:
             )
         self.fast_dtype = autocast_type(device_type) if dtype is None else dtype
         if enabled and not usable and device_type != "meta":
-            warn(f"User provided device_type of '{device_type}', but it is not available. Disabling")
+            warn(
+                "CUDA is not available or torch_xla is imported. Disabling autocast."
+                if device_type == "cuda"
+                else f"User provided device_type of '{device_type}', but it is not available. Disabling"
+            )
             enabled = False
         supported = registry.facts(device_type).autocast_types
         if enabled and self.fast_dtype not in supported:

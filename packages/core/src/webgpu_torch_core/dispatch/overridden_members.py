@@ -88,8 +88,7 @@ def _watch_properties(active: bool) -> None:
     """Put properties in the place of the tensors' own that look who overrides; plain attributes cost what they did."""
     if active and not _watched:
         for name, value in {**vars(TensorKinds), **vars(Tensor)}.items():
-            slot = type(value) is _Slot and name in ("device", "dtype")
-            if slot or (isinstance(value, property) and (name in _VALUES or not name.startswith("_"))):
+            if isinstance(value, property) and (name in _VALUES or not name.startswith("_")):
                 _watched.append((name, vars(Tensor).get(name)))
                 setattr(Tensor, name, _watching(name, value))
     while not active and _watched:
@@ -102,9 +101,6 @@ def _watch_properties(active: bool) -> None:
 
 overrides.listeners.append(_watch_properties)
 
-#: what plain attributes are, which have no documentation of their own
-_SLOTS = {"device": "Where the elements are.", "dtype": "The type of the elements."}
-
 
 def _watching(name: str, original: Any) -> property:
     def read(self: Tensor) -> Any:
@@ -113,7 +109,7 @@ def _watching(name: str, original: Any) -> property:
         return dispatch(watched.__get__, original.__get__, (self,), {})
 
     def write(self: Tensor, value: Any) -> None:
-        if type(original) is _Slot or (type(self) is Tensor and type(value) is Tensor and not mode_stack()):
+        if type(self) is Tensor and type(value) is Tensor and not mode_stack():
             original.__set__(self, value)
         else:
             dispatch(watched.__set__, original.__set__, (self, value), {})
@@ -122,11 +118,8 @@ def _watching(name: str, original: Any) -> property:
         original.__delete__(self)
 
     read.__name__ = name
-    watched = property(read, write, remove, doc=original.__doc__ or _SLOTS.get(name))
+    watched = property(read, write, remove, doc=original.__doc__)
     return watched
-
-
-_Slot = type(vars(Tensor)["dtype"])
 
 
 def properties() -> list[Any]:
@@ -135,6 +128,5 @@ def properties() -> list[Any]:
     return [
         value.__get__
         for name, value in names.items()
-        if (isinstance(value, property) or name in ("device", "dtype"))
-        and (name in _VALUES or not name.startswith("_"))
+        if isinstance(value, property) and (name in _VALUES or not name.startswith("_"))
     ]

@@ -19,6 +19,7 @@ from .deprecated_overloads import modern_arguments
 from .direct import DIRECT, PLAIN
 from .numpy_names import other_names
 from .python_functions import spelled_out, written_in_python
+from .refused_outputs import refusal_of_out
 from .torch_dispatch import UNANSWERED, Disabled, Dispatching, first_answer, insert, notice_answering
 
 #: whether anything may override: a class was made that does, an object was seen that does, or a mode is open
@@ -344,6 +345,9 @@ def _otherwise(
     if modern is not None:
         return function(*modern[0], **modern[1])
     wrong = None
+    if str(error).startswith("functions with out=") or "argument 'out' must be" in str(error):
+        # What writes results knows not whose they are.
+        raise refusal_of_out(function, path, args, kwargs, error) from error
     if not isinstance(error, TypeError):
         wrong = options_of(function).wrong(args, kwargs, path)
     elif not written_in_python(path) and overloads_of(function, path) is None:

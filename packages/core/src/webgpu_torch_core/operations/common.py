@@ -24,7 +24,7 @@ from ..record.grad_mode import recording
 from ..record.node import Node
 from ..tensors.kinds import layout as memory_layout
 from ..tensors.kinds import strided
-from ..tensors.memory_formats import contiguous_format, memory_format, suggested_format
+from ..tensors.memory_formats import as_image, contiguous_format, memory_format, suggested_format
 from ..tensors.storage import require_differentiable
 from ..tensors.tensor import MetaValue, Tensor, check_supported, new_storage, new_tensor
 
@@ -345,10 +345,14 @@ def laid_out(result: Tensor, wanted: Layout) -> Tensor:
     return Tensor._from_storage(result._storage, wanted, result.dtype, result.device)
 
 
-def image_order(*sources: Tensor) -> memory_format:
-    """Return the order in memory of images or volumes ``[n, c, sizes…]`` that are computed from others: channels last if one has them so."""
+def image_order(*sources: Tensor, rows: bool = False) -> memory_format:
+    """Return the order in memory of images or volumes ``[n, c, sizes…]`` that are computed from others: channels last if one has them so.
+
+    ``rows``: lines ``[n, c, length]`` are looked at, too, as images of one row, which they are to windows that slide over them.
+    """
     for each in sources:
-        if (order := suggested_format(each._layout)) is not contiguous_format:
+        found = as_image(each._layout) if rows and each.ndim == 3 else each._layout
+        if (order := suggested_format(found)) is not contiguous_format:
             return order
     return contiguous_format
 
@@ -361,21 +365,23 @@ def in_order(result: Tensor, order: memory_format) -> Tensor:
         return result
     wanted = layout(shape, strides)
     if not same_places(result._layout, wanted) and result._layout.numel:
+        if len(shape) == 3:
+            return result.unsqueeze(2).contiguous(memory_format=order).squeeze(2)
         return result.contiguous(memory_format=order)
     shown = layout(shape, strides, result._layout.offset)
     same = Tensor._from_storage(result._storage, shown, result.dtype, result.device)
     return attach(same, "CloneBackward0", (result,), lambda grad: grad)
 
 
-def ordered_as(result: Tensor, *sources: Tensor) -> Tensor:
+def ordered_as(result: Tensor, *sources: Tensor, rows: bool = False) -> Tensor:
     """Return images or volumes ``[n, c, sizes…]`` with channels last in memory if those that they were computed from have them so."""
-    order = image_order(*sources)
+    order = image_order(*sources, rows=rows)
     return result if order is contiguous_format else in_order(result, order)
 
 
-def with_ordered_gradient(input: Tensor, *sources: Tensor) -> Tensor:
+def with_ordered_gradient(input: Tensor, *sources: Tensor, rows: bool = False) -> Tensor:
     """Return images ``[n, c, sizes…]`` whose gradient comes back with channels last in memory if they, or the sources given, have them so."""
-    order = image_order(*(sources or (input,)))
+    order = image_order(*(sources or (input,)), rows=rows)
     return input if order is contiguous_format else with_gradient_in(input, order)
 
 

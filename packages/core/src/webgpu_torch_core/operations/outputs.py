@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir.dtypes import dtype
-from ..record.grad_mode import recording
+from ..ir.dtypes import bool_, dtype
+from ..record.grad_mode import no_grad, recording
 from ..tensors.tensor import Tensor
 from .common import check_apart, require_castable, row_major
-from .in_place.writing import check_distinct, resize_as_result
+from .in_place.writing import check_distinct, mismatch, resize_as_result
 from .return_types import make
 
 
@@ -38,8 +38,10 @@ def into(result: Any, out: Any, exact: bool = False, read: tuple[object, ...] = 
         return result
     if isinstance(result, Tensor):
         return _written(result, out, exact, read)
-    if not isinstance(out, tuple | list) or len(out) != len(result):
-        raise TypeError(f"argument 'out' must be tuple of {len(result)} Tensors, got {type(out).__name__} {out!r:.80}")
+    if not isinstance(out, tuple | list):
+        raise TypeError(f"argument 'out' must be tuple of Tensors, not {type(out).__name__}")
+    if len(out) != len(result):
+        raise TypeError(f"expected tuple of {len(result)} elements but got {len(out)}")
     targets = tuple(out)
     for target, each in zip(targets, result, strict=True):
         _written(each, target, exact, read)
@@ -62,12 +64,24 @@ def into_as_many(result: Tensor, out: Tensor) -> Tensor:
 
 
 def _written(result: Tensor, out: Tensor, exact: bool, read: tuple[object, ...]) -> Tensor:
-    if exact or out._layout.shape == result._layout.shape:
+    if isinstance(out, Tensor) and (exact or out._layout.shape == result._layout.shape):
         check_distinct(out)
-    return finish_out(result, out, read, exact)
+    return finish_out(result, out, read, exact, broadcasts=False)
 
 
-def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] = (), exact: bool = False) -> Tensor:
+#: what is said of an ``out`` of another type than the result's where nothing is converted, by most operations and by element-wise ones
+_EXPECTED = "Expected out tensor to have dtype {1.word}, but got {0.word} instead"
+FOUND = "Found dtype {0.title} but expected {1.title}"
+
+
+def finish_out(
+    result: Tensor,
+    out: Tensor | None,
+    operands: tuple[object, ...] = (),
+    exact: bool = False,
+    refusal: str = _EXPECTED,
+    broadcasts: bool = True,
+) -> Tensor:
     """Return a result; where ``out`` is given, written into it, which is resized and laid out as the result is where it has another
     shape: operands may be ``out`` itself, and no other part of it.
 
@@ -78,7 +92,13 @@ def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] 
         return result
     if not isinstance(out, Tensor):
         raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+    if broadcasts and out._layout.shape != result._layout.shape and any(out is each for each in operands):
+        raise mismatch(out, result)
     check_apart(out, *operands, but_same=True)
+    if result.dtype is bool_ and out.requires_grad and recording.enabled:
+        # What has no derivative for anything is written whatever is recorded.
+        with no_grad():
+            return finish_out(result, out, operands, exact, refusal, broadcasts)
     if recording.enabled and (out.requires_grad or result.requires_grad):
         raise RuntimeError(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
@@ -87,7 +107,7 @@ def finish_out(result: Tensor, out: Tensor | None, operands: tuple[object, ...] 
     given = operands[0].dtype if operands and isinstance(operands[0], Tensor) else result.dtype
     converts = given.is_complex and (out.dtype.is_floating_point or out.dtype is given)
     if exact and out.dtype is not result.dtype and not converts:
-        raise RuntimeError(f"Expected out tensor to have dtype {result.dtype.word}, but got {out.dtype.word} instead")
+        raise RuntimeError(refusal.format(out.dtype, result.dtype))
     require_castable(result.dtype, out.dtype)
     if out.device != result.device:
         raise RuntimeError(f"Expected out tensor to be on {result.device}, but it is on {out.device}")

@@ -85,6 +85,7 @@ def check_deviations(std: Tensor | float) -> None:
         RuntimeError: a number is negative.
     """
     if isinstance(std, Tensor):
-        require_none(std.detach() < 0, "normal expects all elements of std >= 0.0")
+        # Written so that NaN is refused, too.
+        require_none(~(std.detach() >= 0), "normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std:g}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ..notices import refuse_place_of_copy, warn, warn_once
+from .read_only import Constant, ReadOnly
 from .storage import Size
 
 if TYPE_CHECKING:
@@ -52,13 +53,15 @@ class TensorKinds:
     __slots__ = ()
 
     #: False: the tensor is on no device of that maker.
-    is_cuda = is_xpu = is_mps = is_mtia = is_ipu = is_maia = is_vulkan = is_xla = is_mkldnn = False
+    is_cuda, is_xpu, is_mps, is_mtia, is_ipu, is_maia, is_vulkan, is_xla, is_mkldnn = (
+        Constant(False) for _ in range(9)
+    )
     #: False: the tensor holds all of its elements, in one block, as they are.
-    is_quantized = is_nested = is_sparse_csr = False
+    is_quantized, is_nested, is_sparse_csr = Constant(False), Constant(False), Constant(False)
     #: How the elements are stored: always :data:`strided`.
-    layout = strided
+    layout: Any = Constant(strided)
     #: None: tensors have no names.
-    name = None
+    name: Any = Constant(None)
     #: Where the elements are.
     device: Any
     #: The type of the elements.
@@ -70,7 +73,7 @@ class TensorKinds:
         warn_once("volatile was removed (Variable.volatile is always False)")
         return False
 
-    @property
+    @ReadOnly
     def is_cpu(self) -> bool:
         """Whether the tensor is on the CPU."""
         return self.device.type == "cpu"
@@ -309,7 +312,7 @@ class TensorKinds:
             return self.new_tensor(args[0], device=device)  # type: ignore[attr-defined]
         return self.new_empty(*(args or (0,)), device=device)  # type: ignore[attr-defined]
 
-    @property
+    @ReadOnly
     def output_nr(self) -> int:
         """Which of its node's outputs the tensor is."""
         return self._output_number  # type: ignore[attr-defined]

@@ -90,3 +90,10 @@ def suggested_format(source: Layout) -> memory_format:
             return contiguous_format
         least = stride * source.shape[dimension]
     return order
+
+
+@lru_cache(maxsize=1 << 12)
+def as_image(lines: Layout) -> Layout:
+    """Return the layout of lines ``[n, c, length]`` as images of one row, ``[n, c, 1, length]``."""
+    (count, channels, length), (first, second, last) = lines.shape, lines.strides
+    return layout((count, channels, 1, length), (first, second, length * last, last), lines.offset)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ..ir.dtypes import ALL_DTYPES, dtype
@@ -18,6 +19,7 @@ from ..record.grad_mode import INSIDE_OF_TRANSFORM, LEAF_ADVICE, recording
 from ..record.node import AccumulateGrad, Node, RemovableHandle
 from .kinds import TensorKinds, check_gradient, warn_of_inner_gradient
 from .memory_formats import contiguous_format, has_memory_format, memory_format
+from .read_only import ReadOnly
 from .saved_tensors import SavedResult, SavedTensor
 from .storage import DataStorage, check_countable, require_differentiable
 from .storage import MetaValue as MetaValue
@@ -40,8 +42,8 @@ class Tensor(TensorKinds, TensorMethods):
     """A multi-dimensional array of one element type on one device, as :class:`torch.Tensor`."""
 
     __slots__ = (
-        "__dict__", "__weakref__", "_accumulator", "_base", "_base_state", "_grad", "_grad_fn", "_hooks", "_layout",
-        "_output_number", "_requires_grad", "_retains_grad", "_storage", "device", "dtype",
+        "__dict__", "__weakref__", "_accumulator", "_base", "_base_state", "_device", "_dtype", "_grad", "_grad_fn",
+        "_hooks", "_layout", "_output_number", "_requires_grad", "_retains_grad", "_storage",
     )  # fmt: skip
 
     __array_priority__ = 1000
@@ -52,8 +54,10 @@ class Tensor(TensorKinds, TensorMethods):
     _layout: Layout
     _hooks: Any
     _accumulator: Any
-    dtype: dtype
-    device: device
+    _dtype: dtype
+    _device: device
+    dtype: dtype  # type: ignore[override]
+    device: device  # type: ignore[override]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         # A floor above this one: looked up when it is used.
@@ -91,22 +95,22 @@ class Tensor(TensorKinds, TensorMethods):
 
     # Shape and memory
 
-    @property
+    @ReadOnly
     def shape(self) -> Size:
         """The sizes."""
         return tuple.__new__(Size, self._layout.shape)
 
-    @property
+    @ReadOnly
     def ndim(self) -> int:
         """The number of dimensions."""
         return self._layout.ndim
 
-    @property
+    @ReadOnly
     def itemsize(self) -> int:
         """Bytes per element."""
         return self.dtype.itemsize
 
-    @property
+    @ReadOnly
     def nbytes(self) -> int:
         """Bytes of all elements."""
         return self._layout.numel * self.dtype.itemsize
@@ -161,12 +165,12 @@ class Tensor(TensorKinds, TensorMethods):
         """Return whether the element type has negative numbers."""
         return self.dtype.is_signed
 
-    @property
+    @ReadOnly
     def is_sparse(self) -> bool:
         """Whether only some elements are stored: never."""
         return False
 
-    @property
+    @ReadOnly
     def is_meta(self) -> bool:
         """Whether the tensor has a shape but no data."""
         return self.device.type == "meta"
@@ -175,7 +179,7 @@ class Tensor(TensorKinds, TensorMethods):
     def _engine(self) -> Any:
         return self._storage.value.engine
 
-    @property
+    @ReadOnly
     def _version(self) -> int:
         if self._storage.inference:
             raise RuntimeError("Inference tensors do not track version counter.")
@@ -237,12 +241,12 @@ class Tensor(TensorKinds, TensorMethods):
             self.requires_grad = requires_grad
         return self
 
-    @property
+    @ReadOnly
     def is_leaf(self) -> bool:
         """Whether the tensor was made by the user rather than by a recorded operation."""
         return self.grad_fn is None
 
-    @property
+    @ReadOnly
     def grad_fn(self) -> Node | None:
         """The node that computes this tensor's gradient contribution, None for leaves."""
         self._refresh_view()
@@ -289,7 +293,7 @@ class Tensor(TensorKinds, TensorMethods):
 
     def _accumulate_grad(self, gradient: Tensor, alone: bool = False) -> None:
         # A floor above this one: looked up when it is used.
-        from ..operations.in_place import writing
+        from ..operations.in_place import kept_gradients, writing
 
         if gradient.dtype is not self.dtype:
             gradient = writing.converted(gradient, self.dtype)
@@ -300,7 +304,7 @@ class Tensor(TensorKinds, TensorMethods):
             elif gradient.is_sparse or isinstance(gradient._storage.value, MetaValue):
                 self._grad = gradient.detach()
             else:
-                self._grad = writing.owned(gradient.detach(), self._layout, alone)
+                self._grad = kept_gradients.owned(gradient.detach(), self._layout, alone)
         elif recording.enabled or self._grad.is_sparse or isinstance(self._grad._storage.value, MetaValue):
             total = writing.summed(self._grad, gradient)
             # Who knows the gradient sees later sums, as where both are dense.
@@ -386,8 +390,8 @@ class Tensor(TensorKinds, TensorMethods):
         storage.version = self._storage.version
         self._storage = storage
         self._layout = value._layout
-        self.dtype = value.dtype
-        self.device = value.device
+        self._dtype = value.dtype
+        self._device = value.device
         changed_tensor(self)
 
     @data.deleter
@@ -407,7 +411,7 @@ class Tensor(TensorKinds, TensorMethods):
                 node.retained = {}
             node.retained[self._output_number] = weakref.ref(self)
 
-    @property
+    @ReadOnly
     def retains_grad(self) -> bool:
         """Whether :meth:`retain_grad` was called."""
         return self._retains_grad
@@ -470,20 +474,20 @@ def empty_tensor(shape: tuple[int, ...], dtype: dtype, place: device) -> Tensor:
     return Tensor._from_value(engine.allocate(kind, numel), layout, dtype, place)
 
 
+for _name, _doc in (("dtype", "The type of the elements."), ("device", "Where the elements are.")):
+    setattr(Tensor, _name, ReadOnly(attrgetter(f"_{_name}"), doc=_doc, name=_name))
+
+
 def new_tensor(storage: Storage, layout: Layout, dtype: dtype, place: device, cls: type[Tensor] = Tensor) -> Tensor:
     """Return a view of a storage, with the layout's shape and without a gradient: a function, as :func:`new_storage` is."""
     tensor = _new(cls)
     tensor._storage, tensor._layout = storage, layout
-    if cls is Tensor:
-        tensor.dtype, tensor.device = dtype, place
-    else:
+    tensor._dtype, tensor._device = dtype, place
+    if cls is not Tensor:
         # A floor above this one: looked up when it is used.
         from ..dispatch.overrides import notice_class
 
         notice_class(cls)
-        # A subclass may have properties of these names.
-        for name, value in (("dtype", dtype), ("device", place)):
-            Tensor.__dict__[name].__set__(tensor, value)
     tensor._output_number, tensor._requires_grad, tensor._retains_grad = 0, False, False
     tensor._grad_fn = tensor._grad = tensor._base = tensor._hooks = tensor._accumulator = None
     return tensor

@@ -109,10 +109,10 @@ def _adaptive_average(input: Tensor, output_size: OutputSize, spatial: int) -> T
     elif set(output) == {1}:
         result = source.mean(tuple(range(2, 2 + spatial)), keepdim=True)
     else:
-        result = _averages(with_ordered_gradient(source) if spatial == 2 and not alone else source, output)
+        result = _averages(with_ordered_gradient(source, rows=True) if spatial < 3 and not alone else source, output)
     if alone:
         return result.squeeze(0)
-    return ordered_as(result, source) if spatial == 2 else result
+    return ordered_as(result, source, rows=True) if spatial < 3 else result
 
 
 def _averages(source: Tensor, output: tuple[int, ...]) -> Tensor:
@@ -195,12 +195,12 @@ def _adaptive_maximum(
         indices = values.to(torch.int64)
     else:
         regions = [_regions(size, count) for size, count in zip(sizes, output, strict=True)]
-        images = with_ordered_gradient(source) if spatial == 2 and not alone else source
+        images = with_ordered_gradient(source, rows=True) if spatial < 3 and not alone else source
         values, indices = _greatest(images, _flat_positions(regions, sizes, source))
     if alone:
         values, indices = values.squeeze(0), indices.squeeze(0)
-    elif spatial == 2:
-        values, indices = ordered_as(values, source), ordered_as(indices, source)
+    elif spatial < 3:
+        values, indices = (ordered_as(each, source, rows=True) for each in (values, indices))
     return (values, indices) if return_indices else values
 
 
@@ -324,7 +324,7 @@ def _make_fractional_max_pool(spatial: int):
         found = _fractional(input, kernel_size, output_size, output_ratio, _random_samples, spatial)
         return found if return_indices else found[0]
 
-    return fractional_max_poolNd
+    return titled(f"FractionalMaxPool{spatial}DBackward0")(fractional_max_poolNd)
 
 
 _, fractional_max_pool2d, fractional_max_pool3d = per_rank(_make_fractional_max_pool)
@@ -339,7 +339,7 @@ def _make_fractional_max_pool_with_indices(spatial: int):
         """:func:`fractional_max_poolNd` with ``return_indices``."""
         return _fractional(input, kernel_size, output_size, output_ratio, _random_samples, spatial)
 
-    return fractional_max_poolNd_with_indices
+    return titled(f"FractionalMaxPool{spatial}DBackward0")(fractional_max_poolNd_with_indices)
 
 
 _, fractional_max_pool2d_with_indices, fractional_max_pool3d_with_indices = per_rank(

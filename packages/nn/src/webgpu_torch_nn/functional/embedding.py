@@ -6,6 +6,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import embedding as _embedding
 from webgpu_torch_core.dispatch.titles import titled
+from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.indexing.gathering import write_slices
 from webgpu_torch_core.operations.value_checks import require_none
 from webgpu_torch_core.record.devices import on_host
@@ -134,6 +135,12 @@ def embedding_bag(
     input [bags, length], or [positions] with the bags' first positions in ``offsets``; entries equal to ``padding_idx``
     count nothing; ``per_sample_weights`` scales rows (sums only). Empty bags give zeros.
     """
+    if weight.dtype is torch.int64 and input.is_floating_point():
+        warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage `embedding_bag(weight, input, ...)` is deprecated, and "
+            "should now be `embedding_bag(input, weight, ...)`."
+        )
+        input, weight = weight, input
     _check_bags(input, weight, offsets, mode, scale_grad_by_freq, sparse, per_sample_weights)
     if padding_idx is not None:
         padding_idx = _padding(padding_idx, weight.shape[0])

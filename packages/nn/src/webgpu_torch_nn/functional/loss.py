@@ -18,18 +18,22 @@ from webgpu_torch_core.operations.common import (
     with_gradient_in,
 )
 from webgpu_torch_core.operations.neural.losses import weighing
-from webgpu_torch_core.operations.value_checks import require_none
+from webgpu_torch_core.operations.value_checks import refuse_any, require_none
 from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 
 from ._arguments import legacy_reduction, narrowed, reduced, require_reduction, wide
 
 
-def _warn_if_broadcast(input: Tensor, target: Tensor) -> None:
-    if target.shape != input.shape:
-        warn(
-            f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
-            "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
-        )
+def _of_one_size(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Return both in the shape that they broadcast to, which counts a number in a tensor as much as another element's type."""
+    if target.shape == input.shape:
+        return input, target
+    warn(
+        f"Using a target size ({target.size()}) that is different to the input size ({input.size()}). "
+        "This will likely lead to incorrect results due to broadcasting. Please ensure they have the same size."
+    )
+    one, other = torch.broadcast_tensors(input, target)
+    return one, other
 
 
 def _refuse_others(kernel: str, input: Tensor, target: Tensor) -> None:
@@ -59,7 +63,7 @@ def mse_loss(
     weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """``(x - y)²``, reduced; the mean is over the weights where given."""
-    _warn_if_broadcast(input, target)
+    input, target = _of_one_size(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     _refuse_others("mse_cpu", input, target)
     if input.dtype is not target.dtype:
@@ -79,7 +83,7 @@ def l1_loss(
     weight: Tensor | None = None,
 ) -> Tensor:  # fmt: skip
     """``|x - y|``, reduced; the mean is over the weights where given."""
-    _warn_if_broadcast(input, target)
+    input, target = _of_one_size(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     return _weighted((input - target).abs(), weight, input, reduction, True)
 
@@ -98,7 +102,7 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Tensor:  # fmt: skip
     """``(x - y)² / (2 beta)`` where ``|x - y| < beta``, ``|x - y| - beta / 2`` elsewhere, reduced (Girshick, 2015)."""
-    _warn_if_broadcast(input, target)
+    input, target = _of_one_size(input, target)
     reduction = legacy_reduction(size_average, reduce, reduction)
     if beta < 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
@@ -119,7 +123,7 @@ def huber_loss(
     """``(x - y)² / 2`` where ``|x - y| < delta``, ``delta (|x - y| - delta / 2)`` elsewhere, reduced (Huber, 1964)."""
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
-    _warn_if_broadcast(input, target)
+    input, target = _of_one_size(input, target)
     _refuse_others("huber_cpu", input, target)
     kind = torch.result_type(input, target)
     require_castable(kind, input.dtype)
@@ -137,7 +141,7 @@ def binary_cross_entropy(
 
     Raises:
         ValueError: other shapes.
-        RuntimeError: other types, or elements outside of [0, 1], which the next reading of results tells.
+        RuntimeError: other types, or elements outside of [0, 1], which is told at once on the host and with the next reading of results elsewhere.
     """
     reduction = legacy_reduction(size_average, reduce, reduction)
     if target.shape != input.shape:
@@ -152,7 +156,7 @@ def binary_cross_entropy(
         require_castable(weight.dtype, input.dtype)
     for name, each in (("input", input.detach()), ("target", target.detach())):
         # Written so that NaN is outside, too.
-        require_none(~((each >= 0) & (each <= 1)), f"all elements of {name} should be between 0 and 1")
+        refuse_any(~((each >= 0) & (each <= 1)), f"all elements of {name} should be between 0 and 1")
     single, wanted = wide(input), wide(target)
     loss = (wanted - 1) * torch.log1p(-single).clamp(min=-100) - wanted * single.log().clamp(min=-100)
     return reduced(loss if weight is None else loss * weighing(weight, loss), reduction).to(input.dtype)

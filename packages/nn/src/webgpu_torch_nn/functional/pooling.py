@@ -159,10 +159,11 @@ def _avg_pool(
     require_kind(input, input.dtype is torch.int64, "avg_pool3d_out_frame" if spatial == 3 else "avg_pool2d")
     source, alone = batched(input, spatial, function)
     window = _pooling_window(source, spatial, function, kernel_size, stride, padding, 1, ceil_mode)
-    if alone or spatial != 2:
+    if alone or spatial == 3:
         result = _average(source, window, count_include_pad, divisor_override)
         return result.squeeze(0) if alone else result
-    return ordered_as(_average(with_ordered_gradient(source), window, count_include_pad, divisor_override), source)
+    images = with_ordered_gradient(source, rows=True)
+    return ordered_as(_average(images, window, count_include_pad, divisor_override), source, rows=True)
 
 
 @titled("SqueezeBackward1")
@@ -224,26 +225,30 @@ def _max_pool(
     # With places, PyTorch's lines are images of one row.
     worded = "max_pool2d" if spatial == 1 and return_indices else function
     window = _pooling_window(source, spatial, worded, kernel_size, stride, padding, dilation, ceil_mode)
-    return _maxima(source, window, alone, return_indices)
+    # Lines are no images of one row where only their maxima are asked for.
+    rows = return_indices or (input.requires_grad and torch.is_grad_enabled())
+    return _maxima(source, window, alone, return_indices, rows)
 
 
-def _ordered(result: Tensor, source: Tensor, alone: bool) -> Tensor:
+def _ordered(result: Tensor, source: Tensor, alone: bool, rows: bool) -> Tensor:
     """Return maxima in the order in memory of what they are of; the stride of a batch of one volume tells nothing of it."""
     last = torch.channels_last_3d
     if alone and source.ndim == 5 and not source.is_contiguous() and source.is_contiguous(memory_format=last):
         return in_order(result, last)
-    return ordered_as(result, source)
+    return ordered_as(result, source, rows=rows and not alone)
 
 
-def _maxima(source: Tensor, window: Window, alone: bool, return_indices: bool) -> Tensor | tuple[Tensor, Tensor]:
+def _maxima(
+    source: Tensor, window: Window, alone: bool, return_indices: bool, rows: bool = True
+) -> Tensor | tuple[Tensor, Tensor]:
     """Return the windows' maxima over [n, c, sizes…] and, where asked, their flat positions."""
     if not source.numel():
         values = nothing(source, (*source.shape[:2], *window.output))
         return (values, values.to(torch.int64)) if return_indices else values
-    source = source if alone else with_ordered_gradient(source)
+    source = source if alone else with_ordered_gradient(source, rows=rows)
     taps = greatest_taps(source.detach(), window)
-    indices = _ordered(flat_indices(source, taps, window), source, alone) if return_indices else None
-    values = _ordered(picked(source, taps, window, indices), source, alone)
+    indices = _ordered(flat_indices(source, taps, window), source, alone, rows) if return_indices else None
+    values = _ordered(picked(source, taps, window, indices), source, alone, rows)
     values = values.squeeze(0) if alone else values
     if indices is None:
         return values
@@ -360,7 +365,7 @@ def _make_max_unpool(spatial: int):
         """The partial inverse of :func:`max_poolNd`: maxima at the positions they came from, zeros elsewhere."""
         return _unpool(input, indices, spatial, kernel_size, stride, padding, output_size)
 
-    return max_unpoolNd
+    return titled("SqueezeBackward1" if spatial == 1 else f"MaxUnpool{spatial}DBackward0")(max_unpoolNd)
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = per_rank(_make_max_unpool)

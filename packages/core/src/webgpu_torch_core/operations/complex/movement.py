@@ -5,6 +5,7 @@ from __future__ import annotations
 import cmath
 from typing import TYPE_CHECKING, Any
 
+from ...dispatch.titles import titled
 from ...ir.dtypes import dtype as ElementType
 from ...ir.host_bytes import C_NAMES, check_number, real_number
 from ...ir.layouts import existing_dimension, wrap_dimension
@@ -60,6 +61,7 @@ def join_pieces_rule(function: Any, pieces: list[Tensor], dim: int, row_major: b
     return complex_view(function([view_as_real(as_complex(each)) for each in pieces], dim, row_major))
 
 
+@titled("FlipBackward0")
 def flip_rule(function: Any, input: Tensor, *dims: Any, **named: Any) -> Tensor:
     chosen = [wrap_dimension(each, input.ndim) for each in sizes_from((named["dims"],) if "dims" in named else dims)]
     # A 0-d tensor takes 0 for a dimension; its real view has one of another meaning.

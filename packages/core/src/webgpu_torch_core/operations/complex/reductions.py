@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from ...dispatch.titles import titled
 from ...ir.dtypes import float32, promote_types
 from ...ir.layouts import contiguous_layout, wrap_dimension
 from ...tensors.memory_formats import contiguous_format
@@ -49,6 +50,7 @@ def any_rule(function: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return function(input != 0, *args, **kwargs)
 
 
+@titled("CumsumBackward0")
 def cumsum_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
     dtype = computed_in(dtype, out)
     if dtype is not None and not dtype.is_complex:
@@ -94,6 +96,7 @@ def _cat(*pieces: Tensor) -> Tensor:
     return cat(pieces, -1)
 
 
+@titled("CumprodBackward0")
 def cumprod_rule(function: Any, input: Tensor, dim: int, *, dtype: Any = None, out: Any = None) -> Tensor:
     """Running products by doubling (Hillis and Steele, 1986): log2(n) products of whole rows."""
     dtype = computed_in(dtype, out)

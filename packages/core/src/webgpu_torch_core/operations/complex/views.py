@@ -9,6 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bfloat16, bool_
 from ...ir.layouts import complex_layout, contiguous_strides, layout, part_layout, real_layout
 from ...tensors.memory_formats import dense_layout
+from ...tensors.read_only import ReadOnly
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import attach, require_tensor, type_title
@@ -264,7 +265,7 @@ def _adjoint_property(name: str, doc: str) -> None:
             raise RuntimeError(f"tensor.H is only supported on matrices (2-D tensors). Got {self.ndim}-D tensor.")
         return adjoint(self)
 
-    setattr(Tensor, name, property(getter, doc=doc))
+    setattr(Tensor, name, ReadOnly(getter, doc, name))
 
 
 _adjoint_property("H", "The conjugate transpose of a matrix.")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import retitled
 from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import dtype, int32
@@ -359,16 +360,22 @@ def _convolution(
             f"Calculated padded input size per channel: ({' x '.join(map(str, padded))}). Kernel size: "
             f"({' x '.join(map(str, taps))}). Kernel size can't be greater than actual input size"
         )
-    one, other = (with_ordered_gradient(each, input, weight) for each in (input, weight))
+    told = ordering(input, weight)
+    one, other = (with_ordered_gradient(each, *told, rows=True) for each in (input, weight))
     result = convolve(one, other, Window(steps, pads, spreads, groups, output), wide=bias is not None)
     return finished(result, input, weight, bias)
+
+
+def ordering(input: Tensor, weight: Tensor) -> tuple[Tensor, ...]:
+    """Return the operands whose order in memory decides the result's: lines ``[n, c, length]`` that are not in rows are copied before, as in PyTorch."""
+    return (weight,) if input.ndim == 3 and not input._layout.is_contiguous else (input, weight)
 
 
 def finished(product: Tensor, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """Return a convolution's result ``[n, c, sizes…]``: the product and the bias, with channels last in memory if an operand has them so."""
     if bias is not None:
         product = (product + bias.reshape((-1,) + (1,) * (input.ndim - 2))).to(input.dtype)
-    return ordered_as(product, input, weight)
+    return retitled(ordered_as(product, *ordering(input, weight), rows=True), "ConvolutionBackward0")
 
 
 @operation("contraction", method=False)

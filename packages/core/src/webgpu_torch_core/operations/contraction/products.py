@@ -23,6 +23,7 @@ from ..common import (
     no_view,
     refuse_types,
     require_same_types,
+    row_major,
     type_title,
 )
 from ..creation.ranges import arange
@@ -224,7 +225,7 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
     positions = arange(size, device=input.device)
     on = positions - positions.unsqueeze(1) == offset
     matrix = where(on, columns, 0).to(input.dtype)
-    return matrix.movedim((-2, -1), (first, second))
+    return no_view(row_major(matrix.movedim((-2, -1), (first, second))))
 
 
 @operation("composite", namespace="linalg", method=False, title="LinalgCrossBackward0")

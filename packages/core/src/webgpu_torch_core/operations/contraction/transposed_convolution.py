@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...dispatch.registry import operation
+from ...ir.dtypes import float64
 from ...tensors.tensor import Tensor
 from ..common import image_order, with_gradient_in, with_ordered_gradient
-from .convolution import Window, finished, input_gradient
+from .convolution import Window, finished, input_gradient, ordering
 from .convolution_checks import per_dimension, require_kinds, require_rank, require_same_rank, require_taps
 
 
@@ -72,11 +73,14 @@ def _transposed(
         )
     # The weight is looked at first here, as in PyTorch.
     require_kinds(input, weight, None)
-    require_kinds(input, weight, bias)
+    if spatial == 3 or input.dtype is not float64 or (bias is not None and bias.dtype.is_complex):
+        require_kinds(input, weight, bias)
     require_taps(weight, per_dimension(numbers[3], spatial, "dilation"), transposed=True)
     window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
     shape = (input.shape[0], weight.shape[1] * groups, *sizes)
-    one, other = with_ordered_gradient(input, input, weight), with_gradient_in(weight, image_order(input, weight))
+    told = ordering(input, weight)
+    one = with_ordered_gradient(input, *told, rows=True)
+    other = with_gradient_in(weight, image_order(*told, rows=True))
     return finished(input_gradient(one, other, window, shape, wide=bias is not None), input, weight, bias)
 
 

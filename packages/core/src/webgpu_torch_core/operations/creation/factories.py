@@ -70,9 +70,10 @@ def asked(dtype: Any, place: DeviceLike, out: Tensor | None, usual: dtype) -> tu
     """
     if out is None:
         return as_dtype(dtype) or usual, place_of(place)
-    if dtype is not None and as_dtype(dtype) is not out.dtype:
-        raise RuntimeError(f"dtype {as_dtype(dtype)!r} does not match dtype of out parameter ({out.dtype!r})")
-    return as_dtype(dtype) or out.dtype, out.device if place is None else place_of(place)
+    wanted = as_dtype(dtype)
+    if wanted is not None and wanted is not out.dtype:
+        raise RuntimeError(f"dtype {wanted.title} does not match dtype of out parameter ({out.dtype.title})")
+    return wanted or out.dtype, out.device if place is None else place_of(place)
 
 
 def place_of(where: Any) -> device:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...dispatch.registry import operation
@@ -154,6 +154,7 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
         # Backward goes on with the present elements where PyTorch would go on with a result computed from them.
         value = source._storage.exchange(clone(source.as_strided((value.numel,), (1,), 0))._storage.value)
     flat = share(value.realize(), source.dtype, value.numel)
+    engine.raise_failed_checks()
     window = _Window(flat, source._layout, source.dtype.itemsize)
     value.share(weakref.ref(window))
     return np.asarray(window)
@@ -269,7 +270,7 @@ def _length(self: Tensor) -> int:
     return self._layout.shape[0]
 
 
-def _iterate(self: Tensor) -> Any:
+def _iterate(self: Tensor) -> Iterator[Tensor]:
     if self.dim() == 0:
         raise TypeError("iteration over a 0-d tensor")
     return iter(self.unbind(0))

@@ -4,6 +4,7 @@
 # pyright: basic
 from __future__ import annotations
 
+from ...dispatch.titles import by_second
 from ...ir.dtypes import bool_, int64
 from ...ir.expression import Expression
 from ...ir.scalar import absolute as _absolute
@@ -98,7 +99,10 @@ def divide_trunc(input, other):
     return scalar_truncate_divide(input, other) if _is_integer(input) else truncate(input / other)
 
 
-@elementwise(takes_numbers=True, wide_second=True, refuses=no_booleans("div_floor_cpu"), divides=True)
+@elementwise(
+    takes_numbers=True, wide_second=True, refuses=no_booleans("div_floor_cpu"), divides=True,
+    title="torch::autograd::NotImplemented",
+)  # fmt: skip
 def floor_divide(input, other):
     """``floor(input / other)``, in the promoted type."""
     return _floor_divide(input, other)
@@ -109,11 +113,7 @@ floor_divide.operation.refused = dict.fromkeys(
 )
 
 
-def _remainder_title(operands: tuple[object, ...]) -> str:
-    return f"RemainderBackward{int(isinstance(operands[1], Tensor))}"
-
-
-@elementwise(rounds_numbers=True, refuses=no_booleans("remainder_cpu"), divides=True, title=_remainder_title)
+@elementwise(rounds_numbers=True, refuses=no_booleans("remainder_cpu"), divides=True, title=by_second("Remainder"))
 def remainder(input, other):
     """The remainder of division with the sign of ``other``."""
     return _remainder(input, other)
@@ -123,7 +123,9 @@ remainder.operation.refused = {1: RuntimeError("derivative for aten::remainder i
 remainder.operation.refused_beside_numbers = True
 
 
-@elementwise(tensors=1, rounds_numbers=True, refuses=no_booleans("fmod_cpu"), divides=True)
+@elementwise(
+    tensors=1, rounds_numbers=True, refuses=no_booleans("fmod_cpu"), divides=True, title=by_second("Fmod")
+)  # fmt: skip
 def fmod(input, other):
     """The remainder of division with the sign of ``input``."""
     return _fmod(input, other)

@@ -56,7 +56,7 @@ def _(grad, input):
     return grad * _i(input, 1)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", title="SpecialI0EBackward0")
 def i0e(input):
     """``exp(-|input|) i0(input)``."""
     return _scaled_i(input, 0)
@@ -67,7 +67,7 @@ def _(grad, input):
     return grad * (_scaled_i(input, 1) - _sign(input) * _scaled_i(input, 0))
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", title="SpecialI1Backward0")
 def i1(input):
     """The modified Bessel function of the first kind of order 1."""
     return _i(input, 1)
@@ -78,7 +78,7 @@ def _(grad, input):
     return grad * _slope_of_i1(input)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", title="SpecialI1EBackward0")
 def i1e(input):
     """``exp(-|input|) i1(input)``."""
     return _scaled_i(input, 1)

@@ -13,6 +13,7 @@ from ...bounded import Bounded
 from ...dispatch import overrides
 from ...dispatch.direct import DIRECT, NUMBERS, PLAIN, Direct
 from ...dispatch.registry import Operation, register
+from ...dispatch.titles import alone
 from ...dispatch.type_rules import in_one_precision, rule, ruled_type
 from ...ir import expression as ir
 from ...ir import interpreter
@@ -46,7 +47,7 @@ from ..common import (
 from ..elements import at_start, is_taken, taken
 from ..in_place.writing import make_in_place
 from ..indexing.index_checks import require_divisor
-from ..outputs import finish_out
+from ..outputs import FOUND, finish_out
 from .backward import Backward, Gradient
 from .facts import Facts
 from .python_numbers import number_leaf, plain, varies
@@ -112,7 +113,7 @@ class Elementwise:
         tracked: bool | None = False
         for each in operands:
             if isinstance(each, Tensor):
-                value, layout_, here = each._storage.value, each._layout, each.device
+                value, layout_, here = each._storage.value, each._layout, each._device
                 if place is None:
                     place = here
                 elif here is not place and here != place:
@@ -120,7 +121,7 @@ class Elementwise:
                 if layout_.offset and is_taken(each):
                     value, layout_ = taken(value, layout_, each.dtype), at_start(layout_)
                 # The kernel describes its whole buffers, of which the layout may be a part.
-                key += layout_, each.dtype, value.numel
+                key += layout_, each._dtype, value.numel
                 values.append(value)
                 if each._requires_grad or each._grad_fn is not None:
                     tracked = True
@@ -166,10 +167,10 @@ class Elementwise:
             if kind is not Tensor:
                 return self.call((one, other))
             value, second = one._storage.value, other._storage.value
-            left, right, place = one._layout, other._layout, one.device
-            found = self.cache.get((left, one.dtype, value.numel, right, other.dtype, second.numel, self.default_key))
+            left, right, place = one._layout, other._layout, one._device
+            found = self.cache.get((left, one._dtype, value.numel, right, other._dtype, second.numel, self.default_key))
             if (
-                found is None or not found.is_plain or place is not other.device
+                found is None or not found.is_plain or place is not other._device
                 or one._requires_grad or other._requires_grad or one._grad_fn is not None or other._grad_fn is not None
                 or one._base is not None or other._base is not None or found.dtype not in (engine := value.engine).dtypes
             ):  # fmt: skip
@@ -212,6 +213,7 @@ class Elementwise:
             self.facts.refuses(operands, kind)
         alike = in_one_precision(operands, kind) if kind.is_complex else operands
         result = rule(self.name, unseen)(None, *alike, *extras)
+        alone(result, operands, self.node_title)
         found, wanted = result._layout, self._result_layout(operands, result._layout.shape, kind)
         if not found.numel or (found.offset == 0 and same_places(found, wanted)):
             # Strides of what has no elements, or only one in a dimension, are PyTorch's too.
@@ -468,7 +470,7 @@ def _make_function(name: str, definition: Callable[..., Any], core: Elementwise,
     positional_defaults = definition.__defaults__ or ()
     plain = len(operands) - len(positional_defaults)
     scope: dict[str, Any] = {"_call": core.call, "_Tensor": Tensor, "_require": require_tensor}
-    scope["_finish"] = partial(finish_out, exact=True) if core.facts.exact_out else finish_out
+    scope["_finish"] = partial(finish_out, exact=True, refusal=FOUND) if core.facts.exact_out else finish_out
     parts = list(operands[:plain])
     for each, value in zip(operands[plain:], positional_defaults, strict=True):
         scope[f"_default_{each}"] = value

@@ -12,6 +12,7 @@ from ...ir.scalar import equal, is_infinite, is_nan, less, less_equal, not_equal
 from ...ir.scalar import maximum as _maximum
 from ...ir.scalar import minimum as _minimum
 from ...ir.scalar import not_equal as _not_equal
+from ...tensors.tensor import Tensor
 from .call import elementwise
 from .operand_kinds import is_integer as _is_integer
 from .refusals import no_booleans
@@ -132,12 +133,16 @@ def _(grad, input, other):
     return where(first, grad, 0.0), where(first, 0.0, grad)
 
 
+def _limited_title(operands):
+    return f"ClampBackward{int(not any(isinstance(each, Tensor) for each in operands[1:]))}"
+
+
 @elementwise(
     method=False,
     namespace="internal",
     rounds_numbers=True,
     numbers_apart=True,
-    title="ClampBackward1",
+    title=_limited_title,
     refuses=no_booleans("clamp_cpu"),
     gradients_decided=(1, 1, 1),
 )
@@ -159,7 +164,7 @@ def _(grad, input, min, max):
     namespace="internal",
     rounds_numbers=True,
     numbers_apart=True,
-    title="ClampBackward1",
+    title=_limited_title,
     gradients_decided=(1, 1),
 )
 def clamp_low(input, min):
@@ -177,7 +182,7 @@ def _(grad, input, min):
     namespace="internal",
     rounds_numbers=True,
     numbers_apart=True,
-    title="ClampBackward1",
+    title=_limited_title,
     gradients_decided=(1, 1),
 )
 def clamp_high(input, max):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from ...dispatch.titles import by_numbers
 from ...ir.scalar import absolute as _absolute
 from ...ir.scalar import acos as _acos
 from ...ir.scalar import acosh as _acosh
@@ -111,7 +112,13 @@ def _(grad, input, other):
     return grad / (1.0 + _exp2(other - input)), grad / (1.0 + _exp2(input - other))
 
 
-@elementwise(promotion="float", aliases=("special_xlogy",), rounds_numbers=True, gradients_decided=(1,))
+@elementwise(
+    promotion="float",
+    aliases=("special_xlogy",),
+    rounds_numbers=True,
+    gradients_decided=(1,),
+    title=by_numbers("Xlogy"),
+)
 def xlogy(input, other):
     """``input * log(other)``, 0 where input is 0 and other is not NaN."""
     return where(is_nan(other), other, where(equal(input, 0.0), 0.0, input * _log(other)))

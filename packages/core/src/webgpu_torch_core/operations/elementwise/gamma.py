@@ -64,7 +64,7 @@ def _hurwitz(x, q):
     return where(equal(x, 1.0), math.inf, where(less(x, 1.0), math.nan, value))
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", title="SpecialZetaBackward0")
 def zeta(input, other):
     """The Hurwitz zeta function ``sum((k + other)**-input for k = 0, 1, …)``; NaN for ``other`` below -20."""
     return _hurwitz(input, other)

@@ -34,7 +34,7 @@ def isneginf(input):
     return not_equal(input, input) if _is_integer(input) else equal(input, -math.inf)
 
 
-@elementwise(method=False, namespace="internal")
+@elementwise(method=False, namespace="internal", title="torch::autograd::NotImplemented")
 def heaviside_(input, values):
     """0 below zero, ``values`` at zero, 1 above."""
     if isinstance(input, Expression) and input.dtype is bool_:
@@ -76,7 +76,7 @@ def _scaled(x, exponent):
     return x * _exp2(-half) * _exp2(half - exponent)
 
 
-@elementwise(method=False, namespace="internal")
+@elementwise(method=False, namespace="internal", title="FrexpBackward0")
 def frexp_mantissa_(input):
     """The fraction in [0.5, 1) of ``fraction * 2**exponent``."""
     return where(is_nan(input) | is_infinite(input), input, _scaled(input, _exponent(input)))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import by_value, retitled
 from ...dispatch.type_rules import involves_complex
 from ...ir.dtypes import bool_, complex128, float16, float32, float64
 from ...ir.host_bytes import check_number, real_number
@@ -27,7 +28,7 @@ from ..common import (
 )
 from ..creation.factories import filled, number_of
 from ..in_place.writing import make_in_place, refuse_gradient, warn_of_repeats, without_repeats
-from ..outputs import finish_out
+from ..outputs import FOUND, finish_out
 from .call import result_type
 from .choosing import where
 
@@ -79,7 +80,7 @@ def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
         raise TypeError(
             f"rsub() received an invalid combination of arguments - got ({type(input).__name__}, {type(other).__name__})"
         )
-    return e.sub(other, input, alpha=alpha)
+    return retitled(e.sub(other, input, alpha=alpha), f"RsubBackward{int(not isinstance(other, Tensor))}")
 
 
 def _cube(input: Tensor) -> Tensor:
@@ -196,6 +197,11 @@ def _both_alike(low: _Limit, high: _Limit) -> tuple[_Limit, _Limit]:
     return low, high
 
 
+def _overload(result: Tensor, name: str, value: object) -> Tensor:
+    """Return a result whose node is called as that of the overload for a tensor, or else for a number."""
+    return retitled(result, f"{name}Backward{int(isinstance(value, Tensor))}")
+
+
 def _check_limits(input: Tensor, *limits: _Limit) -> None:
     """Refuse a number that the result's type cannot hold."""
     numbers = [each for each in limits if isinstance(each, int | float)]
@@ -229,7 +235,7 @@ def clamp_min(input: Tensor, min: Tensor | Number, *, out: Tensor | None = None)
     """``max(input, min)``."""
     require_tensor("clamp_min", "input", 1, input)
     _check_limits(input, min)
-    return finish_out(e.clamp_low(input, min), out, (input, min))
+    return finish_out(_overload(e.clamp_low(input, min), "ClampMin", min), out, (input, min))
 
 
 @operation("elementwise")
@@ -237,15 +243,15 @@ def clamp_max(input: Tensor, max: Tensor | Number, *, out: Tensor | None = None)
     """``min(input, max)``."""
     require_tensor("clamp_max", "input", 1, input)
     _check_limits(input, max)
-    return finish_out(e.clamp_high(input, max), out, (input, max))
+    return finish_out(_overload(e.clamp_high(input, max), "ClampMax", max), out, (input, max))
 
 
 @operation("elementwise")
 def round(input: Tensor, *, decimals: int = 0, out: Tensor | None = None) -> Tensor:
     """The nearest integer (or multiple of ``10**-decimals``), ties to even."""
     if decimals == 0:
-        return finish_out(e.round_(input), out, (input,), exact=True)
-    return finish_out(e.round_decimals_(input, scale=10.0**decimals), out, (input,), exact=True)
+        return finish_out(e.round_(input), out, (input,), exact=True, refusal=FOUND)
+    return finish_out(e.round_decimals_(input, scale=10.0**decimals), out, (input,), exact=True, refusal=FOUND)
 
 
 def _c_name(tensor: Tensor) -> str:
@@ -287,7 +293,7 @@ def logit(input: Tensor, eps: float | None = None, *, out: Tensor | None = None)
     return finish_out(e.limited_logit_(input, low=eps, high=1.0 - eps), out, (input,))
 
 
-@operation("elementwise", title="MaskedFillBackward0")
+@operation("elementwise", title=by_value("MaskedFill", 2))
 @remembered
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     """``value`` where the mask holds, else ``input``."""
@@ -314,9 +320,10 @@ def fill(input: Tensor, value: Tensor | Number) -> Tensor:
     """
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"fill only supports 0-dimension value tensor but got tensor with {value.ndim} dimensions.")
+    given = value
     if not isinstance(value, Tensor) and input.numel() == 1:
         value = filled((), value, input.dtype, input.device)
-    return masked_fill(input, input.new_ones((), dtype=bool_), value)
+    return _overload(masked_fill(input, input.new_ones((), dtype=bool_), value), "Fill", given)
 
 
 @operation("elementwise")

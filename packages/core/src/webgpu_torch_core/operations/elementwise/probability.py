@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 
+from ...dispatch.titles import by_numbers
 from ...ir.scalar import absolute as _absolute
 from ...ir.scalar import equal, is_nan, less, maximum, where
 from ...ir.scalar import erf as _erf
@@ -28,7 +29,7 @@ def _erfcx(x):
     return where(less(x, 0.0), 2.0 * _exp(x * x) - positive, positive)
 
 
-@elementwise(promotion="float", namespace="special", gradients_decided=(1,))
+@elementwise(promotion="float", namespace="special", gradients_decided=(1,), title="SpecialErfcxBackward0")
 def erfcx(input):
     """``exp(input**2) erfc(input)``."""
     return _erfcx(input)
@@ -39,7 +40,7 @@ def _(grad, input):
     return grad * (2.0 * input * _erfcx(input) - 2.0 / math.sqrt(math.pi))
 
 
-@elementwise(promotion="float", namespace="special", gradients_decided=(1,))
+@elementwise(promotion="float", namespace="special", gradients_decided=(1,), title="MulBackward1")
 def ndtr(input):
     """The standard normal distribution function."""
     t = input * _ROOT_HALF
@@ -59,7 +60,7 @@ def _log_ndtr(x):
     return where(less(x, -1.0), tail, _log1p(_erfc(t) * -0.5))
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", title="SpecialLogNdtrBackward0")
 def log_ndtr(input):
     """The logarithm of the standard normal distribution function."""
     return _log_ndtr(input)
@@ -83,7 +84,7 @@ def _ndtri(p):
     return where(less(p, 0.0) | less(1.0, p), math.nan, value)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", title="SpecialNdtriBackward0")
 def ndtri(input):
     """The quantile function of the standard normal distribution."""
     return _ndtri(input)
@@ -95,7 +96,7 @@ def _(grad, input):
     return grad * _exp(quantile * quantile * 0.5) * math.sqrt(2.0 * math.pi)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", title="SpecialEntrBackward0")
 def entr(input):
     """``-input log(input)``, 0 at 0 and minus infinity below."""
     value = where(less(0.0, input), -input * _log(input), where(equal(input, 0.0), 0.0, -math.inf))
@@ -107,7 +108,7 @@ def _(grad, input):
     return grad * (-_log(input) - 1.0)
 
 
-@elementwise(promotion="float", namespace="special", gradients_decided=(1,))
+@elementwise(promotion="float", namespace="special", gradients_decided=(1,), title=by_numbers("SpecialXlog1Py"))
 def xlog1py(input, other):
     """``input log1p(other)``, 0 where ``input`` is 0 and ``other`` is not NaN."""
     value = where(equal(input, 0.0), 0.0, input * _log1p(other))

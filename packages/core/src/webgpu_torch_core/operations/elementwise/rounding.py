@@ -76,7 +76,7 @@ def round_(input):
     return input if _is_integer(input) else round_half_even(input)
 
 
-@elementwise(method=False, namespace="internal", refuses=floats_only("round_cpu"))
+@elementwise(method=False, namespace="internal", refuses=floats_only("round_cpu"), title="RoundBackward1")
 def round_decimals_(input, *, scale=1.0):
     """The nearest multiple of ``1 / scale``, ties to even."""
     return round_half_even(input * scale) / scale

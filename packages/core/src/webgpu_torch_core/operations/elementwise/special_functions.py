@@ -141,7 +141,7 @@ def _polygamma_method(self: Tensor, n: int) -> Tensor:
 Tensor.polygamma = _polygamma_method  # type: ignore[attr-defined]
 
 
-@operation("elementwise")
+@operation("elementwise", title="MvlgammaBackward0")
 def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """The multivariate log-gamma function of dimension ``p``: ``log(pi) p (p - 1) / 4 + sum(lgamma(input - j / 2))``.
 

@@ -9,8 +9,7 @@ from typing import Any
 from ...ir import expression as ir
 from ...ir.dtypes import FLOAT8, bool_, dtype
 from ...ir.kernels import Operand, Output, Pointwise, Store
-from ...ir.layouts import Layout, broadcast_strides, contiguous_strides, is_dense, real_layout, repeats, storage_extent
-from ...ir.layouts import layout as make_layout
+from ...ir.layouts import Layout, broadcast_strides, is_dense, real_layout, repeats, storage_extent
 from ...notices import warn, warn_of_resizing
 from ...record.grad_mode import no_grad, recording
 from ...record.node import Node, lead_past_hooks
@@ -23,6 +22,21 @@ from ..float8.bits import bits_alias
 from ..movement.views import spread
 
 
+def mismatch(target: Tensor, result: Tensor) -> RuntimeError:
+    """Return the error for a result of another shape than what it is written into, which was read for it: ``[sizes ...]`` of both."""
+    return RuntimeError(
+        f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}"
+    )
+
+
+#: operations whose results PyTorch describes before it computes them, and that do not broadcast
+_STRUCTURED = frozenset(("addmm_", "addmv_", "cumprod_", "cumsum_"))
+
+
+def _bad_call(what: str, have: object, need: object) -> RuntimeError:
+    return RuntimeError(f"Bad in-place call: input tensor {what} {have} and output tensor {what} {need} should match")
+
+
 def make_in_place(
     function: Callable[..., Any], name: str, first: Callable[..., object] | None = None, apart: bool | None = False
 ) -> Callable[..., Any]:
@@ -32,6 +46,8 @@ def make_in_place(
     And so are other tensors that lie partly in the same memory, which would be read while it is written; with ``apart`` all that lie in
     it, with None none.
     """
+
+    structured = name in _STRUCTURED
 
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         tracked = recording.enabled and (
@@ -44,14 +60,14 @@ def make_in_place(
             check_apart(self, *args, *kwargs.values(), but_same=not apart)
         result = function(snapshot(self) if tracked else self, *args, **kwargs)
         check_inference(self)
+        if result._layout.shape != self._layout.shape:
+            raise _bad_call("size", list(self.shape), list(result.shape)) if structured else mismatch(self, result)
         if result.dtype is not self.dtype:
+            if structured and kwargs.get("dtype") is not None:
+                raise _bad_call("dtype", self.dtype.word, result.dtype.word)
             if self.dtype.is_complex and result.dtype.is_floating_point:
                 raise RuntimeError(f"In-place {name[:-1]} is not supported for complex tensors.")
             require_castable(result.dtype, self.dtype)
-        if result._layout.shape != self._layout.shape:
-            raise RuntimeError(
-                f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(result.shape)}"
-            )
         return assign(self, result, fresh=True)
 
     in_place.__name__ = in_place.__qualname__ = name
@@ -180,35 +196,6 @@ def summed(first: Tensor, second: Tensor) -> Tensor:
     """Return the sum of two gradients of one shape, of which either may be sparse."""
     # As in PyTorch: of sparse ones the later is first, and a dense one before a sparse one.
     return second + first if first.is_sparse else first + second
-
-
-def owned(gradient: Tensor, place: Layout, alone: bool) -> Tensor:
-    """Return a gradient for a tensor with a layout to keep and add to: laid out as the tensor is, and a copy unless it is
-    ``alone``.
-    """
-    value, own = gradient._storage.value, gradient._layout
-    if own.numel == 0 or value.__class__ is MetaValue:
-        return gradient
-    wanted = _gathered(place)
-    if gradient.dtype.is_complex:
-        if alone and own.strides == wanted.strides and own.offset == 0 and own.numel == value.numel // 2:
-            return gradient
-        # A circle: that module imports this one.
-        from ..creation.strided import empty_strided
-
-        return empty_strided(own.shape, wanted.strides, dtype=gradient.dtype, device=gradient.device).copy_(gradient)
-    if alone and own.strides == wanted.strides and own.offset == 0 and own.numel == value.numel:
-        return gradient
-    kind = gradient.dtype
-    kernel = write_kernel(own, value.numel, kind, wanted, wanted.numel, kind, True)
-    return Tensor._from_value(value.engine.record(kernel, [value])[0], wanted, kind, gradient.device)
-
-
-@lru_cache(maxsize=4096)
-def _gathered(place: Layout) -> Layout:
-    """Return a layout without offset and gaps: with the same strides if they leave none."""
-    strides = place.strides if is_dense(place) else contiguous_strides(place.shape)
-    return make_layout(place.shape, strides)
 
 
 def _refuse_repeated(first: Callable[..., object] | None, *args: Any, **kwargs: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import by_value
 from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int32, int64, uint8
@@ -404,7 +405,7 @@ def index_add(
 ) -> Tensor:
     """``input`` with slices of ``source`` added at the positions a 1-d index lists."""
     check_apart(out, index, source)
-    scaled = source if alpha == 1 else source * alpha
+    scaled = source if alpha == 1 else (source * alpha).to(source.dtype)
     return into(_index_write(input, dim, index, scaled, "sum", "index_add"), out, True, (input,))
 
 
@@ -415,7 +416,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor, *, out: T
     return into(_index_write(input, dim, index, source, None, "index_copy"), out, True, (input,))
 
 
-@operation("scatter", title="IndexFillBackward0")
+@operation("scatter", title=by_value("IndexFill", 3))
 @remembered
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | Number) -> Tensor:
     """``input`` with one number written at the positions a 1-d index lists.

@@ -94,7 +94,7 @@ def as_strided_scatter(
     )
 
 
-@operation("composite")
+@operation("composite", title="IndexReduceBackward0")
 def index_reduce(
     input: Tensor,
     dim: int,

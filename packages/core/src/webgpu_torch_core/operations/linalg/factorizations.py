@@ -184,7 +184,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     return into(make("linalg_lu_factor", LU=packed, pivots=pivots), out)
 
 
-@operation("composite", namespace="linalg", method=False)
+@operation("composite", namespace="linalg", method=False, title="LinalgLuBackward0")
 def lu(A: Tensor, *, pivot: bool = True, out: Any = None) -> Any:
     """``A = P L U`` with a permutation P, unit lower triangular L and upper triangular U."""
     _require_matrix("linalg.lu", A)
@@ -206,7 +206,7 @@ def lu_of_torch(A: Tensor, pivot: bool = True, get_infos: bool = False, out: Any
     return out
 
 
-@operation("composite", method=False)
+@operation("composite", method=False, title="LuUnpackBackward0")
 def lu_unpack(
     LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True, *, out: Any = None
 ) -> Any:
@@ -222,7 +222,7 @@ def lu_unpack(
     return into(make("lu_unpack", P=matrix, L=lower, U=upper), out)
 
 
-@operation("composite", namespace="linalg", method=False)
+@operation("composite", namespace="linalg", method=False, title="LinalgLuSolveBackward0")
 def lu_solve(
     LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False, out: Tensor | None = None
 ) -> Tensor:
@@ -243,7 +243,7 @@ def _lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, left: bool, turned: bool) -
     return solve_triangular(upper, part, upper=True)
 
 
-@operation("composite", name="lu_solve")
+@operation("composite", name="lu_solve", title="LinalgLuSolveBackward0")
 def lu_solve_of_torch(input: Tensor, LU_data: Tensor, LU_pivots: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The solution of ``A X = input`` from A's packed factors."""
     warn_of_old_function("lu_solve", "torch.linalg.lu_solve")

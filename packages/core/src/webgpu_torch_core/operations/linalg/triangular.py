@@ -71,7 +71,7 @@ def _require_fitting(name: str, B: Tensor, A: Tensor) -> None:
         )
 
 
-@operation("composite")
+@operation("composite", title="TriangularSolveBackward0")
 def triangular_solve(
     input: Tensor,
     A: Tensor,
@@ -180,7 +180,7 @@ def _cholesky_solution(B: Tensor, factor: Tensor, upper: bool) -> Tensor:
     return solve_triangular(adjoint(lower), half, upper=True)
 
 
-@operation("composite")
+@operation("composite", title="CholeskyInverseBackward0")
 def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None = None) -> Tensor:
     """The inverse of the matrix with this Cholesky factor."""
     require_square("cholesky_inverse", input)
@@ -242,7 +242,7 @@ def orgqr(input: Tensor, input2: Tensor, *, out: Tensor | None = None) -> Tensor
     return householder_product(input, input2, out=out)
 
 
-@operation("composite")
+@operation("composite", title="OrmqrBackward0")
 def ormqr(
     input: Tensor, input2: Tensor, input3: Tensor, left: bool = True, transpose: bool = False, *,
     out: Tensor | None = None,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.argument_types import is_whole
 from ...dispatch.registry import operation
+from ...dispatch.titles import retitled
 from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes as common_shape
 from ...ir.layouts import wrap_dimension
@@ -200,6 +201,7 @@ def _of_their_own(pieces: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     for each in pieces:
         each._base = None
         each._storage = DataStorage(each._storage)
+        retitled(each, "UnsafeSplitBackward0")
     return pieces
 
 
@@ -274,7 +276,7 @@ def cartesian_prod(*tensors: Any) -> Tensor:
     return stack([each.reshape(-1) for each in meshgrid(*vectors, indexing="ij")], 1)
 
 
-@operation("composite", method=False)
+@operation("composite", method=False, title="StackBackward0")
 def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> Tensor:
     """Combinations of ``r`` elements of a vector, a row each."""
     if input.ndim != 1:

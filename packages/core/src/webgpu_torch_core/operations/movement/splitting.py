@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import Any
 
 from ...dispatch.registry import operation
-from ...dispatch.titles import Named, Positional
+from ...dispatch.titles import Named, Positional, retitled
 from ...ir.layouts import Layout, channels_last_strides, contiguous_strides, existing_dimension, layout, wrap_dimension
 from ...record.changes import changed_tensor
 from ...record.grad_mode import recording
@@ -78,7 +78,9 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     index = wrap_dimension(dim, input.ndim)
     size = input._layout.shape[index]
     # Of nothing there are as many pieces as are asked for.
-    return split(input, -(-size // chunks) if size else [0] * chunks, index)
+    if size:
+        return split(input, -(-size // chunks), index)
+    return tuple(retitled(each, "SplitWithSizesBackward0") for each in split(input, [0] * chunks, index))
 
 
 @operation("view", title="UnbindBackward0")

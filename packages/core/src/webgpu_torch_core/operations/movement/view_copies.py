@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...dispatch.registry import OPERATIONS, operation
+from ...dispatch.titles import retitled
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..complex.views import view_as_complex, view_as_real
@@ -26,11 +27,7 @@ def _copied(name: str, source: Callable[..., Any]) -> None:
     def function(input: Tensor, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         found: Any = source(input, *args, **kwargs)
         many = isinstance(found, tuple | list)
-        copies = (
-            tuple(each.clone(memory_format=contiguous_format) for each in found)
-            if many
-            else found.clone(memory_format=contiguous_format)
-        )
+        copies = tuple(_copy(each, name) for each in found) if many else _copy(found, name)
         return into(copies, out, True)
 
     function.__name__ = function.__qualname__ = f"{name}_copy"
@@ -38,14 +35,35 @@ def _copied(name: str, source: Callable[..., Any]) -> None:
     operation("composite", method=name == "narrow")(function)
 
 
+_NODES = {"narrow": "NarrowCopyBackward0", "alias": "AliasBackward0_copy"}
+
+
+def _copy(shown: Tensor, name: str) -> Tensor:
+    copy = shown.clone(memory_format=contiguous_format)
+    if shown.grad_fn is None:
+        return copy
+    # A part is taken with a step, or a view is of the same shape, as PyTorch's functions for these are not.
+    return retitled(copy, _NODES.get(name, f"{shown.grad_fn.name()}_copy"))
+
+
 def _view_of(name: str) -> Callable[..., Any]:
     if name == "alias":
         return lambda input: input.view(input.shape) if input._layout.is_contiguous else input
+    if name == "view":
+        return _viewed
     if name == "slice":
         return _slice
     if name in _NO_METHODS:
         return _NO_METHODS[name]
     return lambda input, *args, **kwargs: getattr(Tensor, name)(input, *args, **kwargs)
+
+
+def _viewed(input: Tensor, *args: object, **kwargs: object) -> Tensor:
+    try:
+        return input.view(*args, **kwargs)  # type: ignore[arg-type]
+    except RuntimeError:
+        # What is copied anyway needs no view.
+        return input.reshape(*args, **kwargs)  # type: ignore[arg-type]
 
 
 def _slice(input: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:

@@ -26,6 +26,7 @@ from ...ir.layouts import (
 from ...notices import warn_of_transposition
 from ...record.grad_mode import recording
 from ...tensors.memory_formats import contiguous_format
+from ...tensors.read_only import ReadOnly
 from ...tensors.tensor import Tensor, storage_size
 from ..common import as_dimensions, attach, needs_gradient, one_or_named, refuse_fewer_sizes, sizes_from
 
@@ -240,7 +241,7 @@ def _transposed(name: str, doc: str) -> None:
             )
         return transpose(self, -2, -1)
 
-    setattr(Tensor, name, property(getter, doc=doc))
+    setattr(Tensor, name, ReadOnly(getter, doc, name))
 
 
 _transposed("T", "Dimensions reversed.")

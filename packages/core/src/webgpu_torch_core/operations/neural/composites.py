@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...dispatch.autocast import with_autocast
 from ...dispatch.registry import operation
+from ...dispatch.titles import retitled
 from ...ir.host_bytes import check_number
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
@@ -48,8 +49,15 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode != "constant":
         if value and mode in _MODES:
             raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
-        return _casting_pad(mode, len(amounts) // 2)(input, amounts, mode)
+        padded_around = _casting_pad(mode, len(amounts) // 2)(input, amounts, mode)
+        return retitled(padded_around, _PADDING_NODES.get(mode, "").format(len(amounts) // 2))
     return _pad_by_number(input, amounts, 0 if value is None else value) if amounts else input.clone()
+
+
+#: what the nodes of pads that repeat elements are called
+_PADDING_NODES = {
+    "reflect": "ReflectionPad{}DBackward0", "replicate": "ReplicationPad{}DBackward0", "circular": "torch::autograd::CopySlices",
+}  # fmt: skip
 
 
 @lru_cache(maxsize=16)

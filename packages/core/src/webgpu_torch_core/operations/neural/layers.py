@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import retitled
 from ...ir.dtypes import dtype, float32, float64, int64
 from ...ir.layouts import Layout, wrap_dimension
 from ...ir.scalar_math import round_to_float32
@@ -104,7 +105,9 @@ def _of_floats(
     if source.dtype.category < 2 and source.numel():
         raise NotImplementedError(f"\"{name}_lastdim_kernel_impl\" not implemented for '{type_title(source)}'")
     if source.ndim == 0:
-        return into(no_view(function(source.reshape(1), 0).reshape(())), out, True)
+        result = no_view(function(source.reshape(1), 0).reshape(()))
+        title = "".join(map(str.capitalize, name.split("_")))
+        return into(retitled(result, f"{title}Backward0"), out, True)
     return into(function(source, dim), out, True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...dispatch.registry import operation
+from ...dispatch.titles import retitled
 from ...ir.dtypes import float32, float64, int64
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
@@ -67,7 +68,7 @@ def _quantile(
         kept = tuple(1 if place == axis else each for place, each in enumerate(input.shape))
         kept = kept if keepdim else tuple(each for place, each in enumerate(input.shape) if place != axis)
         result = result.movedim(-1, 0)
-    return no_view(result.reshape((wanted.numel(), *kept) if wanted.ndim else kept))
+    return retitled(no_view(result.reshape((wanted.numel(), *kept) if wanted.ndim else kept)), "SqueezeBackward4")
 
 
 @operation("composite")

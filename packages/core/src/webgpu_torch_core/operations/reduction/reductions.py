@@ -8,7 +8,7 @@ from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...dispatch.titles import by_dimension
+from ...dispatch.titles import Named, Positional, Title, by_dimension
 from ...ir import expression as ir
 from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int32, int64, uint8
 from ...ir.kernels import Operand, Output, Reduction, RowProgram, Store
@@ -100,7 +100,7 @@ def sum_to_size(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
         index + extra for index, size in enumerate(shape) if size == 1 and have[index + extra] != 1
     )
     result = sum(tensor, dims, keepdim=True) if dims else tensor
-    return result.reshape(shape)
+    return result if result._layout.shape == shape else result.reshape(shape)
 
 
 def _sum_type(input: Tensor, dtype: dtype | None) -> dtype:
@@ -380,7 +380,17 @@ def _with_positions(input: Tensor, dim: int, keepdim: bool, kind: str, title: st
     return make(title, values=values, indices=positions)
 
 
-@operation("reduction", title=by_dimension("Max", 1, 0))
+def _extremum_title(name: str) -> Title:
+    reduced = by_dimension(name, 1, 0)
+
+    def title(args: Positional, kwargs: Named) -> str:
+        of_two = kwargs.get("other") is not None or (len(args) > 1 and isinstance(args[1], Tensor))
+        return f"{name}imumBackward0" if of_two else reduced(args, kwargs)
+
+    return title
+
+
+@operation("reduction", title=_extremum_title("Max"))
 @remembered
 def max(
     input: Tensor,
@@ -394,7 +404,7 @@ def max(
     return _min_or_max(input, dim if other is None else other, keepdim, "maximum", "max", out)
 
 
-@operation("reduction", title=by_dimension("Min", 1, 0))
+@operation("reduction", title=_extremum_title("Min"))
 @remembered
 def min(
     input: Tensor,

@@ -9,7 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bfloat16, dtype, float16
 from ...ir.layouts import existing_dimension
 from ...tensors.tensor import Tensor
-from ..common import as_leaf, dtype_title, require_layout
+from ..common import as_leaf, dtype_title, require_layout, row_major
 from ..creation.ranges import arange
 from ..elementwise.call import default_float
 from ..movement.joining import place_inside, roll
@@ -65,11 +65,16 @@ def _resized(input: Tensor, dim: int, size: int) -> Tensor:
     return place_inside(input, (0,) * input.ndim, tuple(shape))
 
 
-def _into(result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
+def _into(name: str, result: Tensor, out: Tensor | None, exact: bool = False) -> Tensor:
     if out is None:
         return result
+    if isinstance(out, Tensor) and result.dtype.category != out.dtype.category:
+        what = "complex" if result.dtype.is_complex else "floating point"
+        raise RuntimeError(f"{name} expects a {what} output tensor, but got {out.dtype.title}")
+    if isinstance(out, Tensor) and out.shape != result.shape:
+        result = row_major(result)
     # Real results are converted between floating-point types, complex ones between theirs.
-    return finish_out(result, out, exact=exact or result.dtype.category != out.dtype.category)
+    return finish_out(result, out, exact=exact)
 
 
 def _points(n: int | None, input: Tensor, dim: int, default: int | None = None) -> int:
@@ -108,7 +113,7 @@ def fft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """``sum_j input[j] exp(-2 pi i j k / n)`` along a dimension, cut or padded to ``n``; norm backward, ortho or forward."""
-    return _into(_complex_transform(input, n, dim, norm, FORWARD), out)
+    return _into("fft", _complex_transform(input, n, dim, norm, FORWARD), out)
 
 
 @operation("composite", namespace="fft", method=False)
@@ -116,7 +121,7 @@ def ifft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """The inverse of :func:`fft`."""
-    return _into(_complex_transform(input, n, dim, norm, INVERSE), out, not input.dtype.is_complex)
+    return _into("ifft", _complex_transform(input, n, dim, norm, INVERSE), out, not input.dtype.is_complex)
 
 
 @operation("composite", namespace="fft", method=False)
@@ -128,7 +133,7 @@ def rfft(
     Raises:
         RuntimeError: the input is complex.
     """
-    return _into(_half("rfft", input, n, dim, norm, FORWARD), out)
+    return _into("rfft", _half("rfft", input, n, dim, norm, FORWARD), out)
 
 
 @operation("composite", namespace="fft", method=False)
@@ -136,7 +141,7 @@ def irfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """The inverse of :func:`rfft`: ``n`` real numbers, ``2 * (size - 1)`` by default."""
-    return _into(_hermitian(input, n, dim, norm, INVERSE), out)
+    return _into("irfft", _hermitian(input, n, dim, norm, INVERSE), out)
 
 
 @operation("composite", namespace="fft", method=False)
@@ -144,7 +149,7 @@ def hfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Tensor | None = None
 ) -> Tensor:
     """The real transform of a sequence that is Hermitian in time, given by its first half."""
-    return _into(_hermitian(input, n, dim, norm, FORWARD), out)
+    return _into("hfft", _hermitian(input, n, dim, norm, FORWARD), out)
 
 
 @operation("composite", namespace="fft", method=False)
@@ -156,7 +161,7 @@ def ihfft(
     Raises:
         RuntimeError: the input is complex.
     """
-    return _into(_half("ihfft", input, n, dim, norm, INVERSE), out, True)
+    return _into("ihfft", _half("ihfft", input, n, dim, norm, INVERSE), out, True)
 
 
 # Several dimensions
@@ -231,7 +236,12 @@ def _both(name: str, compute: Any, doc: str) -> None:
 
     def transformed(input: Tensor, s: Dimensions, dim: Dimensions, norm: str | None, out: Tensor | None) -> Tensor:
         # Along one dimension it is :func:`ihfft`.
-        return _into(compute(input, s, dim, norm), out, name == "ihfft" and len(_axes(input, s, dim)[0]) == 1)
+        return _into(
+            "fftn" if name == "ifft" else f"{name}n",
+            compute(input, s, dim, norm),
+            out,
+            name == "ihfft" and len(_axes(input, s, dim)[0]) == 1,
+        )
 
     def n_dimensional(
         input: Tensor,
