@@ -44,11 +44,14 @@ def lines(t: Any, layout: str) -> Any:
     return t.arange(6.0).reshape(2, 1, 3).transpose(1, 2) if layout == "one place" else t.arange(36.0).reshape(2, 3, 6)
 
 
+def steps(tensor):
+    """Return the strides that tell something: a dimension of one element leads nowhere."""
+    return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+
+
 @settings(max_examples=80, deadline=None)
 @given(st.sampled_from(sorted(FUNCTIONS)), st.sampled_from(LAYOUTS), st.booleans(), st.booleans())
 def test_order_of_lines_in_memory(name: str, layout: str, turned: bool, tracked: bool) -> None:
-    # Without gradients PyTorch has more ways, which disagree about a stride that tells nothing.
-    tracked = tracked or layout == "one place"
     found = []
     for t in BOTH:
         x = lines(t, layout)
@@ -57,10 +60,10 @@ def test_order_of_lines_in_memory(name: str, layout: str, turned: bool, tracked:
         weight = t.ones(4, x.shape[1], taps)
         weight = weight.transpose(1, 2).contiguous().transpose(1, 2) if turned else weight
         result = FUNCTIONS[name](t, leaf, weight)
-        seen = [tuple(result.shape), result.stride()]
+        seen = [tuple(result.shape), steps(result)]
         if tracked and result.requires_grad:
             result.sum().backward()
-            seen.append(leaf.grad.stride())
+            seen.append(steps(leaf.grad))
         found.append(seen)
     assert found[0] == found[1]
 

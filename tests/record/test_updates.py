@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 import webgpu_torch as torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from webgpu_torch import optim, webgpu
 from webgpu_torch.optim import Adam, AdamW
 from webgpu_torch_core.record.apart import computed_apart
 from webgpu_torch_core.record.devices import canonical_device, engine_for
-from webgpu_torch_core.replay.updates import updating
+from webgpu_torch_core.replay import updates
+from webgpu_torch_core.replay.updates import Rule, apply_all
 
 DEVICES = ["cpu", "python"]
 
@@ -20,7 +23,7 @@ def rule(x: Any, y: Any, z: Any, amount: float, flips: bool) -> None:
     z.sub_(x * y if flips else y)
 
 
-remembered: Any = updating(rule)
+remembered: Any = Rule(rule)
 
 
 def made(device: str, *shape: int) -> tuple[Any, Any, Any]:
@@ -53,7 +56,7 @@ def test_views_and_arguments_that_share_memory(view: Any) -> None:
 
 
 def test_numbers_that_a_rule_changes_are_not_kept() -> None:
-    @updating
+    @Rule
     def doubled(x: Any, amount: float) -> None:
         x.add_(amount * 2)
 
@@ -74,7 +77,7 @@ def test_memory_seen_from_outside_is_written_at_once() -> None:
 
 
 def test_integers_are_literals() -> None:
-    @updating
+    @Rule
     def limited(x: Any, amount: float) -> None:
         x.copy_(torch.where(x > 1, amount, x.clamp(min=-2)))
 
@@ -140,7 +143,7 @@ def test_the_first_step_has_the_plan_of_the_second(device: str, make: Any) -> No
 def test_what_a_rule_leaves_elsewhere_stays() -> None:
     found: list[Any] = []
 
-    @updating
+    @Rule
     def kept(x: Any, y: Any) -> None:
         found.append(x * y)
         x.add_(found[-1])
@@ -162,3 +165,57 @@ def test_what_is_computed_apart_leaves_the_tape_as_it_is() -> None:
     assert engine.tape is tape and len(engine.kernels) == recorded > 0
     assert y._storage.value.buffer is not None and x._storage.value.buffer is None
     assert y.tolist() == [4.0] * 5 and x.tolist() == [2.0] * 3
+
+
+other_rule: Any = Rule(lambda x, y, amount: x.add_(y * amount).clamp_(max=3))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_rules_applied_together_do_what_each_does(device: str) -> None:
+    @settings(max_examples=25, deadline=None)
+    @given(data=st.data())
+    def run(data: st.DataObject) -> None:
+        shapes = data.draw(st.lists(st.sampled_from([(3,), (2, 3), (5, 1)]), min_size=1, max_size=5))
+        kinds = [data.draw(st.booleans()) for _ in shapes]
+        # What one call changes another one may have, too.
+        shared = data.draw(st.booleans())
+        ours = [made(device, *shape) for shape in shapes]
+        plain = [tuple(each.clone() for each in row) for row in ours]
+        if shared:
+            ours[-1], plain[-1] = (ours[0][0], *ours[-1][1:]), (plain[0][0], *plain[-1][1:])
+            kinds[-1] = False
+            if shapes[-1] != shapes[0]:
+                return
+        with torch.no_grad():
+            for step in range(4):
+                amounts = [0.25 * step + 0.5 * number for number in range(len(shapes))]
+                calls = [
+                    (remembered, (*row, amount, True)) if kind else (other_rule, (*row[:2], amount))
+                    for row, kind, amount in zip(ours, kinds, amounts, strict=True)
+                ]
+                apply_all(calls)
+                for row, kind, amount in zip(plain, kinds, amounts, strict=True):
+                    _ = rule(*row, amount, True) if kind else other_rule.function(*row[:2], amount)
+                # Some is read between the steps.
+                if data.draw(st.booleans()):
+                    assert ours[0][0].tolist() == plain[0][0].tolist()
+        for row, wanted in zip(ours, plain, strict=True):
+            for one, other in zip(row, wanted, strict=True):
+                assert one.tolist() == other.tolist()
+                assert one._version == other._version
+
+    run()
+
+
+def test_updates_of_all_parameters_are_recorded_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parameters = [torch.nn.Parameter(torch.ones(4, size)) for size in range(1, 6)]
+    optimizer = optim.SGD(parameters, lr=0.1, momentum=0.9)
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    repeated, repeat = [], updates._repeat
+    monkeypatch.setattr(updates, "_repeat", lambda update, given: (repeated.append(update), repeat(update, given)))
+    for _ in range(4):
+        repeated.clear()
+        optimizer.step()
+    assert [len(each.writes) for each in repeated] == [2 * len(parameters)]
+    assert {each for parameter in parameters for each in parameter.flatten().tolist()} == {parameters[0].tolist()[0][0]}

@@ -109,7 +109,7 @@ class HoldingTensor(Tensor):
 
     def _become(self, other: Tensor) -> Self:
         """Take another tensor's places and values."""
-        for name in ("_storage", "_layout", "dtype", "device"):
+        for name in ("_storage", "_layout", "_dtype", "_device"):
             setattr(self, name, getattr(other, name))
         vars(self).update({name: value for name, value in vars(other).items() if name.startswith("_")})
         return self

@@ -25,7 +25,7 @@ _RESTLESS = 3
 _plain_of = attrgetter("_grad_fn", "_base", "_hooks", "_accumulator")
 _PLAIN = (None, None, None, None)
 _state_of = attrgetter(
-    "__class__", "_layout", "dtype", "device", "_storage", "_requires_grad", "_grad_fn", "_base", "_hooks", "_accumulator",
+    "__class__", "_layout", "_dtype", "_device", "_storage", "_requires_grad", "_grad_fn", "_base", "_hooks", "_accumulator",
 )  # fmt: skip
 
 

@@ -133,7 +133,7 @@ def describe(given: Iterable[Any], key: list[Any], values: list[Any], tensors: l
         kind = each.__class__
         if kind in PLAIN:
             value = each._storage.value
-            key += (each._layout, each.dtype, value.numel, value.engine)
+            key += (each._layout, each._dtype, value.numel, value.engine)
             values.append(value)
             if tensors is not None:
                 tensors.append(each)

@@ -125,7 +125,7 @@ class _Given:
                     return False
                 if tensors and value.engine is not tensors[0]._storage.value.engine:
                     return False
-                key += (each._layout, each.dtype, value.numel, places.setdefault(value, len(tensors)))
+                key += (each._layout, each._dtype, value.numel, places.setdefault(value, len(tensors)))
                 tensors.append(each)
             elif kind is float or kind is HostNumber or kind is int:
                 key.append(float)

@@ -226,7 +226,7 @@ class Session:
             # Only the value refers to the buffer: then a plan that writes it may do so in place.
             storage.exchange(new_value(engine, value.dtype, value.numel, again(self.held[storage.number].buffer)))
         for each, _ in places:
-            each.device = self.place
+            each._device = self.place
         try:
             yield
         finally:
@@ -234,7 +234,7 @@ class Session:
                 storage.exchange(value)
                 storage.version = version
             for each, place in places:
-                each.device = place
+                each._device = place
 
     def _hold(self, engine: Engine, tensor: Tensor, name: str) -> Held:
         storage = tensor._storage
