@@ -11,6 +11,7 @@ from enum import Enum
 from functools import cache
 from typing import Any
 
+from webgpu_torch_core.tensors.read_only import Constant
 from webgpu_torch_nn import Module
 
 from .measured import TYPES
@@ -37,6 +38,8 @@ def typed(entry: Entry) -> str:
         return "an enumeration of " + ", ".join(f"``{each}``" for each in entry.value.__members__)
     if entry.module == "webgpu_torch.multiprocessing" and not entry.value.__module__.startswith("webgpu_torch"):
         return f"those of Python's ``multiprocessing.{entry.name}``"
+    if isinstance(entry.value, Constant):
+        return f"``{type(entry.value.value).__name__}``"
     if entry.kind == "property":
         owner = getattr(getattr(entry.value, "__objclass__", None), "__annotations__", {})
         getter = getattr(getattr(entry.value, "fget", None), "__annotations__", {})

@@ -475,7 +475,7 @@ def empty_tensor(shape: tuple[int, ...], dtype: dtype, place: device) -> Tensor:
 
 
 for _name, _doc in (("dtype", "The type of the elements."), ("device", "Where the elements are.")):
-    setattr(Tensor, _name, ReadOnly(attrgetter(f"_{_name}"), doc=_doc, name=_name))
+    setattr(Tensor, _name, ReadOnly(attrgetter(f"_{_name}"), _doc, _name, Tensor))
 
 
 def new_tensor(storage: Storage, layout: Layout, dtype: dtype, place: device, cls: type[Tensor] = Tensor) -> Tensor:

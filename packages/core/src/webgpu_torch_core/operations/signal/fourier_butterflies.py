@@ -8,8 +8,10 @@ would scatter what it writes: it leaves all where it was, and the second gathers
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias
 
 from ...ir import expression as ir
@@ -52,9 +54,12 @@ def radices(count: int) -> tuple[int, ...] | None:
 
 
 class Pass(NamedTuple):
-    """One pass over a dimension of ``count`` numbers: transforms of ``radix``, after those of ``before`` numbers."""
+    """One pass over a dimension of ``length`` numbers: transforms of ``radix``, after those of ``before`` numbers.
 
-    count: int
+    ``first``: the radix of the first pass.
+    """
+
+    length: int
     radix: int
     before: int
     first: int
@@ -62,13 +67,13 @@ class Pass(NamedTuple):
     @property
     def after(self) -> int:
         """How many transforms there are for each of those before."""
-        return self.count // (self.radix * self.before)
+        return self.length // (self.radix * self.before)
 
     def reads(self) -> tuple[int, int, int]:
         """Return how far apart numbers lie that are read: by one thread, and by those after and those before."""
         if self.before == self.first:
             # The pass before wrote them so.
-            return self.after, 1, self.count // self.before
+            return self.after, 1, self.length // self.before
         return self.before * self.after, self.before, 1
 
     def writes(self) -> tuple[int, int, int]:
@@ -80,12 +85,11 @@ class Pass(NamedTuple):
 
 def passes(count: int) -> list[Pass]:
     """Return the passes over a length that :func:`radices` can split."""
-    found: list[Pass] = []
-    before, each = 1, radices(count) or ()
-    for radix in each:
-        found.append(Pass(count, radix, before, each[0]))
-        before *= radix
-    return found
+    each = radices(count)
+    if each is None:
+        return []
+    before = accumulate(each, operator.mul, initial=1)
+    return [Pass(count, radix, done, each[0]) for radix, done in zip(each, before, strict=False)]
 
 
 def tables(place: device, count: int, sign: int, wide: bool) -> tuple[Tensor, ...]:
@@ -151,7 +155,7 @@ def _pass_kernel(
     if factor != 1.0:
         numbers = [_scaled(each, factor) for each in numbers]
     width = 1 if result == "real" else 2
-    kept = step.count // 2 + 1 if result == "half" else step.count
+    kept = step.length // 2 + 1 if result == "half" else step.length
     shape = (*shape[:axis], kept, *shape[axis + 1 :])
     target = contiguous_layout(shape).strides
     apart, *beside = step.writes()
@@ -192,8 +196,8 @@ def _read(step: Pass, place: Layout, kind: dtype, axis: int, source: Source) -> 
 def _mirrored(step: Pass, place: Layout, kind: dtype, axis: int, first: int) -> _Number:
     """Return a number of a Hermitian sequence of which the first half is there, in the first of its passes."""
     position = ir.coordinate(axis) + first
-    within = ir.binary("less_equal", position * 2, step.count)
-    near = ir.apply("minimum", position, step.count - position)
+    within = ir.binary("less_equal", position * 2, step.length)
+    near = ir.apply("minimum", position, step.length - position)
     coordinates = [ir.coordinate(each + (each > axis)) for each in range(len(place.shape))]
     coordinates[axis] = near
     real, imag = (ir.load_at(0, element_index(part_layout(place, part), coordinates), kind) for part in (0, 1))
