@@ -19,6 +19,7 @@ from ..dispatch.overrides import intercepted
 from ..ir.kernels import Kernel
 from ..record.context import context, default_float
 from ..record.engine import Engine
+from ..record.interrupts import hold
 from ..record.series import Series
 from ..record.tape import Entry, Tape, Value
 from ..scheduling import described, joined
@@ -178,10 +179,12 @@ def _repeat(update: _Update, given: _Given) -> None:
     tensors = given.tensors
     values = [each._storage.value for each in tensors]
     update.series.record(values[0].engine, values, given.numbers + update.literals)
-    for target, made, times in update.writes:
-        storage = tensors[target]._storage
-        storage.rebind(values[made])
-        storage.version += times - 1
+    # All tensors are changed or none is, whatever signal comes.
+    with hold:
+        for target, made, times in update.writes:
+            storage = tensors[target]._storage
+            storage.rebind(values[made])
+            storage.version += times - 1
 
 
 def _observed(function: Callable[..., None], args: tuple[object, ...], given: _Given) -> _Update | None:

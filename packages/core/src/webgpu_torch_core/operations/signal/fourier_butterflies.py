@@ -26,8 +26,8 @@ from ..complex.interleaving import complex_alias, real_alias
 from ..movement.joining import element_index
 from .fourier_constants import circle, constant
 
-#: the longest transform in registers, and the largest prime factor: its work grows with the square
-LARGEST, LARGEST_PRIME = 16, 13
+#: the longest transform in registers
+LARGEST = 16
 #: the parts of a complex number; None: zero
 _Part: TypeAlias = Expression | None
 _Number: TypeAlias = tuple[_Part, _Part]
@@ -40,7 +40,7 @@ Result: TypeAlias = Literal["complex", "real", "half"]
 @lru_cache(maxsize=1024)
 def radices(count: int) -> tuple[int, ...] | None:
     """Return the lengths of the transforms that one of ``count`` numbers is made of, as few as there may be; None if a prime is too large."""
-    if count <= LARGEST and all(count % each or each <= LARGEST_PRIME for each in range(1, count)):
+    if count <= LARGEST:
         return (count,)
     found = None
     for radix in range(LARGEST, 1, -1):
@@ -151,7 +151,7 @@ def _pass_kernel(
     numbers = _transform(_read(step, place, kind, axis, source), sign)
     if after > 1:
         operands.append(Operand(kind, 2 * radix * after))
-        numbers = [_turned(each, place, axis, after, len(domain), kind) for place, each in enumerate(numbers)]
+        numbers = [_turned(each, at, axis, after, len(domain), kind) for at, each in enumerate(numbers)]
     if factor != 1.0:
         numbers = [_scaled(each, factor) for each in numbers]
     width = 1 if result == "real" else 2
@@ -204,13 +204,13 @@ def _mirrored(step: Pass, place: Layout, kind: dtype, axis: int, first: int) -> 
     return real, ir.select(within, imag, -imag)
 
 
-def _turned(number: _Number, place: int, axis: int, after: int, depth: int, kind: dtype) -> _Number:
-    """Return a result times its twiddle factor, which the second operand has."""
-    if place == 0:
+def _turned(number: _Number, at: int, axis: int, after: int, depth: int, kind: dtype) -> _Number:
+    """Return the result of a number times its twiddle factor, which the second operand has."""
+    if at == 0:
         return number
     strides = [0] * depth
     strides[axis] = 2
-    cosine, sine = (ir.load(1, 2 * place * after + part, tuple(strides), kind) for part in (0, 1))
+    cosine, sine = (ir.load(1, 2 * at * after + part, tuple(strides), kind) for part in (0, 1))
     return _multiplied(number, cosine, sine)
 
 
