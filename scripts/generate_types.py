@@ -103,7 +103,8 @@ def attached() -> dict[str, Any]:
     """Return what operations put into Tensor: methods, operators and properties."""
     source = inspect.getsource(Tensor)
     own = set(re.findall(r"^    def (\w+)", source, re.MULTILINE)) | {"__slots__", "__hash__", "ndimension", "nelement"}
-    own |= set(Tensor.__slots__)
+    # What the class declares has a type there.
+    own |= set(Tensor.__slots__) | set(Tensor.__annotations__)
     found = {name: each for name, each in vars(core.Tensor).items() if name not in own and not name.endswith("___")}
     return {name: each for name, each in found.items() if isinstance(each, property) or inspect.isfunction(each)}
 

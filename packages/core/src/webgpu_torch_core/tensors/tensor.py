@@ -56,8 +56,8 @@ class Tensor(TensorKinds, TensorMethods):
     _accumulator: Any
     _dtype: dtype
     _device: device
-    dtype: dtype  # type: ignore[override]
-    device: device  # type: ignore[override]
+    dtype: dtype
+    device: device
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         # A floor above this one: looked up when it is used.
