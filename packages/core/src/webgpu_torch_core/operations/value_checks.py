@@ -69,13 +69,14 @@ def _number_of_weights(weights: Tensor, base: int) -> Tensor:
 
 def check_probabilities(probabilities: Tensor) -> None:
     """Have probabilities checked, as :func:`require_none`."""
-    require_none(_outside(probabilities), "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
+    require_none(improbable(probabilities), "Expected p_in >= 0 && p_in <= 1 to be true, but got false.")
 
 
 @remembered
-def _outside(probabilities: Tensor) -> Tensor:
+def improbable(numbers: Tensor) -> Tensor:
     """Return which elements are no probabilities."""
-    return ~((probabilities >= 0) & (probabilities <= 1))
+    # Written so that NaN is none, too.
+    return ~((numbers >= 0) & (numbers <= 1))
 
 
 def check_deviations(std: Tensor | float) -> None:

@@ -18,7 +18,7 @@ from webgpu_torch_core.operations.common import (
     with_gradient_in,
 )
 from webgpu_torch_core.operations.neural.losses import weighing
-from webgpu_torch_core.operations.value_checks import refuse_any, require_none
+from webgpu_torch_core.operations.value_checks import improbable, refuse_any, require_none
 from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 
 from ._arguments import legacy_reduction, narrowed, reduced, require_reduction, wide
@@ -155,8 +155,7 @@ def binary_cross_entropy(
     if weight is not None:
         require_castable(weight.dtype, input.dtype)
     for name, each in (("input", input.detach()), ("target", target.detach())):
-        # Written so that NaN is outside, too.
-        refuse_any(~((each >= 0) & (each <= 1)), f"all elements of {name} should be between 0 and 1")
+        refuse_any(improbable(each), f"all elements of {name} should be between 0 and 1")
     single, wanted = wide(input), wide(target)
     loss = (wanted - 1) * torch.log1p(-single).clamp(min=-100) - wanted * single.log().clamp(min=-100)
     return reduced(loss if weight is None else loss * weighing(weight, loss), reduction).to(input.dtype)
