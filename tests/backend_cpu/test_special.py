@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import webgpu_torch as ours
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from webgpu_torch_backend_cpu import special
@@ -44,6 +45,16 @@ def test_erf_near_that_in_double_precision() -> None:
         found, expected = special.erf(x), special.erf(x.astype(np.float64)).astype(np.float32)
     np.testing.assert_allclose(found, expected, rtol=5e-7, atol=0)
     assert np.array_equal(np.signbit(found[x == 0]), np.signbit(expected[x == 0]))
+
+
+@pytest.mark.parametrize("mode", ["0", "wait"])
+def test_erf_is_one_where_it_rounds_to_it(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WEBGPU_TORCH_CPU_JIT", mode)
+    ends = torch.cat([torch.linspace(3.91921, 6, 5001), torch.logspace(0.8, 38, 501), torch.tensor([torch.inf])])
+    with ours.device("cpu"):
+        for each in (ends, -ends):
+            assert torch.equal(torch.from_numpy(ours.erf(ours.tensor(each.numpy())).numpy()), torch.erf(each))
+        assert ours.floor(ours.erf(ours.tensor(4.0))).item() == 1
 
 
 def test_complement_of_erf_near_that_in_double_precision() -> None:

@@ -58,7 +58,7 @@ def spread(value: Sizes, count: int, function: str, name: str) -> tuple[int, ...
             told = f"{name} must be {kinds.get(name, 'an int, list of ints')} or tuple of ints of size 1"
             raise RuntimeError(f"{function}() {told} but got size {len(sizes)}")
         # As PyTorch words it for each of them.
-        how = "must be" if function == "avg_pool3d" and name != "stride" else "must either be"
+        how = "must be" if function == "avg_pool3d" else "must either be"
         how = "must be either" if name == "dilation" else how
         omitted = "omitted, " if name == "stride" else ""
         raise RuntimeError(f"{function}: {name} {how} {omitted}a single int, or a tuple of {_COUNTS[count]} ints")
