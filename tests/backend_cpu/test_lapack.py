@@ -40,8 +40,7 @@ def same(found, wanted) -> None:
 def test_drawn_systems(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not known:
         monkeypatch.setattr(lapack, "routine", lambda name: None)
-    for each in (lapack._trsm, lapack._getrf):
-        each.cache_clear()
+    lapack._routine.cache_clear()
 
     @settings(max_examples=40, deadline=None)
     @given(systems())
@@ -66,8 +65,7 @@ def test_drawn_systems(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     try:
         agrees()
     finally:
-        for each in (lapack._trsm, lapack._getrf):
-            each.cache_clear()
+        lapack._routine.cache_clear()
 
 
 def test_singular_matrices_are_told() -> None:

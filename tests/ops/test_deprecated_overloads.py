@@ -80,3 +80,15 @@ def test_other_wrong_calls_are_refused(name: str) -> None:
         for wrong in ((matrix, "2", matrix, matrix, matrix), (matrix, 2, 3, 4, 5), (matrix,)):
             with pytest.raises(TypeError):
                 getattr(library, name)(*wrong)
+
+
+@pytest.mark.filterwarnings("ignore:This overload of")
+@pytest.mark.parametrize("name", ["add", "sub", "subtract"])
+def test_what_refuses_out_is_named(name: str) -> None:
+    told = []
+    for library in (ours, torch):
+        one = library.ones(2, 2)
+        with pytest.raises(RuntimeError) as refusal:
+            getattr(library, name)(one, 1, one, out=library.ones(2, 2, requires_grad=True))
+        told.append((refusal.type, str(refusal.value)))
+    assert told[0] == told[1]

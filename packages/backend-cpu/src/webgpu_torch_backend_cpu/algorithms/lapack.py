@@ -16,8 +16,15 @@ Array = np.ndarray
 #: by NumPy's letters for types LAPACK's; and of complex ones one, which the C interface takes by its address
 _LETTERS = {"f": "s", "d": "d", "F": "c", "D": "z"}
 _ONE = {"F": (ctypes.c_float * 2)(1.0, 0.0), "D": (ctypes.c_double * 2)(1.0, 0.0)}
-#: what the routines take: an address, a size, an option
+#: what the routines take: an address, a size, an option; a number of the type itself, a size by its address
 _AT, _SIZE, _OPTION = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int
+_NUMBER, _SIZE_AT = object(), ctypes.POINTER(ctypes.c_int64)
+#: what solves triangular systems and what factors matrices, and what they take
+_TRSM, _GETRF = "cblas_{}trsm", "{}getrf"
+_TAKEN = {
+    _TRSM: (*[_OPTION] * 5, _SIZE, _SIZE, _NUMBER, _AT, _SIZE, _AT, _SIZE),
+    _GETRF: (_SIZE_AT, _SIZE_AT, _AT, _SIZE_AT, _AT, _AT),
+}
 #: how the C interface of BLAS numbers its options
 _ROWS, _RIGHT, _UPPER, _LOWER, _TURNED, _ANY, _ONES = 101, 142, 121, 122, 112, 131, 132
 #: matrices per row of one from which on all of a batch are taken together: so long does it take to call a routine
@@ -30,25 +37,14 @@ def _gains(a: Array) -> bool:
 
 
 @lru_cache
-def _trsm(char: str) -> Callable[..., None] | None:
-    """Return what solves triangular systems of a type, by NumPy's letter for it; None where there is none."""
+def _routine(name: str, char: str) -> Callable[..., None] | None:
+    """Return one of the routines ``_TAKEN`` for a type, by NumPy's letter for it; None where there is none."""
     letter = _LETTERS.get(char)
-    found = letter and routine(f"cblas_{letter}trsm")
+    found = letter and routine(name.format(letter))
     if not found:
         return None
     one = {"f": ctypes.c_float, "d": ctypes.c_double}.get(char, _AT)
-    found.argtypes = [*[_OPTION] * 5, _SIZE, _SIZE, one, _AT, _SIZE, _AT, _SIZE]  # type: ignore[attr-defined]
-    return found
-
-
-@lru_cache
-def _getrf(char: str) -> Callable[..., None] | None:
-    """Return what factors matrices of a type, by NumPy's letter for it; None where there is none."""
-    letter = _LETTERS.get(char)
-    found = letter and routine(f"{letter}getrf")
-    if not found:
-        return None
-    found.argtypes = [ctypes.POINTER(_SIZE), ctypes.POINTER(_SIZE), _AT, ctypes.POINTER(_SIZE), _AT, _AT]  # type: ignore[attr-defined]
+    found.argtypes = [one if each is _NUMBER else each for each in _TAKEN[name]]  # type: ignore[attr-defined]
     return found
 
 
@@ -64,7 +60,7 @@ def _matrices(count: int, *arrays: Array) -> Iterator[tuple[int, ...]]:
 def solve_triangular(a: Array, b: Array, upper: bool, unitriangular: bool) -> Array | None:
     """Return the solutions of triangular systems, which lie in memory by columns; None where there is no routine for that."""
     char = a.dtype.char
-    call = _trsm(char) if _gains(a) else None
+    call = _routine(_TRSM, char) if _gains(a) else None
     if call is None:
         return None
     # Of rows instead: X^T A^T = B^T.
@@ -80,7 +76,7 @@ def solve_triangular(a: Array, b: Array, upper: bool, unitriangular: bool) -> Ar
 
 def lu(a: Array) -> tuple[Array, Array, Array] | None:
     """Return packed factors by columns, pivots (from 1), and per matrix 0 or the first zero on the diagonal (from 1)."""
-    call = _getrf(a.dtype.char) if _gains(a) else None
+    call = _routine(_GETRF, a.dtype.char) if _gains(a) else None
     if call is None:
         return None
     *batch, m, n = a.shape

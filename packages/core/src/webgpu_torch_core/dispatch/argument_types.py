@@ -18,6 +18,7 @@ from ..ir.dtypes import dtype
 from ..tensors.memory_formats import memory_format
 from ..tensors.tensor import Tensor
 from .numpy_names import NAMES
+from .output_errors import RefusedOutputType
 from .overloads import declarations, declared
 
 
@@ -346,7 +347,8 @@ class Options:
     ) -> TypeError:
         place = "" if position is None else f" (position {position})"
         function = name_of(path) if path.startswith(_PREFIXED) else self._function.__name__
-        return TypeError(f"{function}(): argument '{name}'{place} must be {kinds[0].title}, not {type(value).__name__}")
+        refused = RefusedOutputType if name == "out" else TypeError
+        return refused(f"{function}(): argument '{name}'{place} must be {kinds[0].title}, not {type(value).__name__}")
 
 
 #: modules whose functions PyTorch names by the module, too

@@ -18,6 +18,7 @@ from .autocast import follows_rule, with_autocast
 from .deprecated_overloads import modern_arguments
 from .direct import DIRECT, PLAIN
 from .numpy_names import other_names
+from .output_errors import RefusedOutput
 from .python_functions import spelled_out, written_in_python
 from .refused_outputs import refusal_of_out
 from .torch_dispatch import UNANSWERED, Disabled, Dispatching, first_answer, insert, notice_answering
@@ -343,15 +344,19 @@ def _otherwise(
     """
     modern = modern_arguments(function.__name__, args, kwargs)
     if modern is not None:
-        return function(*modern[0], **modern[1])
+        try:
+            return function(*modern[0], **modern[1])
+        except RefusedOutput as refused:
+            raise refusal_of_out(function, path, *modern, refused) from error
     wrong = None
-    if str(error).startswith("functions with out=") or "argument 'out' must be" in str(error):
-        # What writes results knows not whose they are.
+    if isinstance(error, RefusedOutput):
         raise refusal_of_out(function, path, args, kwargs, error) from error
     if not isinstance(error, TypeError):
         wrong = options_of(function).wrong(args, kwargs, path)
     elif not written_in_python(path) and overloads_of(function, path) is None:
         wrong = misfit(function, path, args, kwargs, "(): argument" in str(error))
+    if isinstance(wrong, RefusedOutput):
+        wrong = refusal_of_out(function, path, args, kwargs, wrong)
     if wrong is not None:
         raise wrong from error
     raise error

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .argument_types import combination_refused, name_of
+from .output_errors import RefusedGradient, RefusedOutput
 
 #: functions whose results others write, by PyTorch's account
 _WRITERS = {
@@ -30,13 +31,17 @@ _SEVERAL = frozenset((
 
 
 def refusal_of_out(
-    function: Callable[..., object], path: str, args: tuple[object, ...], kwargs: dict[str, object], error: Exception
+    function: Callable[..., object],
+    path: str,
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    error: RefusedOutput,
 ) -> Exception:
     """Return an error that says of ``out`` what another says, and which function refuses it."""
     name = name_of(path)
-    if not isinstance(error, TypeError):
+    if isinstance(error, RefusedGradient):
         both = name in ("max", "min") and len(args) > 1 and not isinstance(args[1], int)
-        return type(error)(f"{f'{name}imum' if both else _WRITERS.get(function.__name__, name)}(): {error}")
+        return RuntimeError(f"{f'{name}imum' if both else _WRITERS.get(function.__name__, name)}(): {error}")
     if name in _SEVERAL:
         return combination_refused(function, path, args, kwargs)
     told = str(error).rpartition("(): ")[2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..dispatch.output_errors import RefusedGradient, RefusedOutputType
 from ..ir.dtypes import bool_, dtype
 from ..record.grad_mode import no_grad, recording
 from ..tensors.tensor import Tensor
@@ -39,7 +40,7 @@ def into(result: Any, out: Any, exact: bool = False, read: tuple[object, ...] = 
     if isinstance(result, Tensor):
         return _written(result, out, exact, read)
     if not isinstance(out, tuple | list):
-        raise TypeError(f"argument 'out' must be tuple of Tensors, not {type(out).__name__}")
+        raise RefusedOutputType(f"argument 'out' must be tuple of Tensors, not {type(out).__name__}")
     if len(out) != len(result):
         raise TypeError(f"expected tuple of {len(result)} elements but got {len(out)}")
     targets = tuple(out)
@@ -91,7 +92,7 @@ def finish_out(
     if out is None:
         return result
     if not isinstance(out, Tensor):
-        raise TypeError(f"argument 'out' must be Tensor, not {type(out).__name__}")
+        raise RefusedOutputType(f"argument 'out' must be Tensor, not {type(out).__name__}")
     if broadcasts and out._layout.shape != result._layout.shape and any(out is each for each in operands):
         raise mismatch(out, result)
     check_apart(out, *operands, but_same=True)
@@ -100,7 +101,7 @@ def finish_out(
         with no_grad():
             return finish_out(result, out, operands, exact, refusal, broadcasts)
     if recording.enabled and (out.requires_grad or result.requires_grad):
-        raise RuntimeError(
+        raise RefusedGradient(
             "functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad."
         )
     # Magnitudes of complex numbers are converted.
