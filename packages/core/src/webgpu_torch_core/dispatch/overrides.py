@@ -51,11 +51,13 @@ _state = _State()
 handed_on.append(_state)
 
 
-class DisableTorchFunctionSubclass:
-    """A region in which classes override nothing; modes still do."""
-
+class _Region:
     def __init__(self) -> None:
         self._before: list[Any] = []
+
+
+class DisableTorchFunctionSubclass(_Region):
+    """A region in which classes override nothing; modes still do."""
 
     def __enter__(self) -> None:
         self._before.append(_state.subclasses_off)
@@ -69,11 +71,8 @@ class DisableTorchFunctionSubclass:
 disabled_implementation = Disabled("_disabled_torch_function_impl", DisableTorchFunctionSubclass)
 
 
-class DisableTorchFunction:
+class DisableTorchFunction(_Region):
     """A region in which neither classes nor modes override anything."""
-
-    def __init__(self) -> None:
-        self._before: list[Any] = []
 
     def __enter__(self) -> None:
         self._before.append(_state.off)
@@ -83,11 +82,8 @@ class DisableTorchFunction:
         _state.off = self._before.pop()
 
 
-class EnableTorchFunction:
+class EnableTorchFunction(_Region):
     """A region in which classes and modes override again, inside one where they do not."""
-
-    def __init__(self) -> None:
-        self._before: list[Any] = []
 
     def __enter__(self) -> None:
         self._before.append((_state.off, _state.subclasses_off))
@@ -342,24 +338,22 @@ def _otherwise(
         TypeError: an argument is of a wrong type, missing, unknown or one too many, and the error does not say so itself.
         Exception: the error, else.
     """
+    wrong: Exception | None = error if isinstance(error, RefusedOutput) else None
     modern = modern_arguments(function.__name__, args, kwargs)
     if modern is not None:
         try:
             return function(*modern[0], **modern[1])
         except RefusedOutput as refused:
-            raise refusal_of_out(function, path, *modern, refused) from error
-    wrong = None
-    if isinstance(error, RefusedOutput):
-        raise refusal_of_out(function, path, args, kwargs, error) from error
-    if not isinstance(error, TypeError):
+            wrong, (args, kwargs) = refused, modern
+    elif wrong is None and not isinstance(error, TypeError):
         wrong = options_of(function).wrong(args, kwargs, path)
-    elif not written_in_python(path) and overloads_of(function, path) is None:
+    elif wrong is None and not written_in_python(path) and overloads_of(function, path) is None:
         wrong = misfit(function, path, args, kwargs, "(): argument" in str(error))
     if isinstance(wrong, RefusedOutput):
         wrong = refusal_of_out(function, path, args, kwargs, wrong)
-    if wrong is not None:
-        raise wrong from error
-    raise error
+    if wrong is None:
+        raise error
+    raise wrong from error
 
 
 def _called(
