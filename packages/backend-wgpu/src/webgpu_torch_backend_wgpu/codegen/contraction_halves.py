@@ -70,12 +70,15 @@ class HalvesBlock:
             self.body.set(self.cell(number), source)
 
     def cell(self, number: int, part: int = 0) -> Node:
-        """Return the place in workgroup memory of fetch ``number``, in one of several blocks that lie one behind the other."""
+        """Return the element of workgroup memory of fetch ``number``, in one of several blocks that lie one behind the other."""
+        start, at = self.start + part * self.size, self.offset(number)
+        return self.blocks[at + fixed(start) if start else at]
+
+    def offset(self, number: int) -> Node:
+        """Return where the element of fetch ``number`` is in a block."""
         row, deep = self.position(number)
         across, along = (row, deep) if self.along_k else (deep, row)
-        at = across * fixed(self.pitch) + along // fixed(_HALVES)
-        start = self.start + part * self.size
-        return self.blocks[at + fixed(start) if start else at]
+        return across * fixed(self.pitch) + along // fixed(_HALVES)
 
     def matrix(self, kind: str, row: Node, deep: int, part: int = 0) -> Node:
         """Return the matrix at a row, a multiple of eight, and a depth of the block."""

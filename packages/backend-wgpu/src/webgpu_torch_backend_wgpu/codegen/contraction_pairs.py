@@ -10,7 +10,7 @@ of the threads, which are rounded to nearest. Numbers of bfloat16 and float16 ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from webgpu_torch_core.ir.kernels import Contraction
@@ -28,7 +28,7 @@ from .contraction_magnitudes import Magnitudes, flag, joined, magnitude, span_of
 from .contraction_matrix import MatrixBlock, MatrixTile, fitting_tiles, half_of, unit_of
 from .contraction_tile import Place, Tile, Write, generate_tile
 from .contraction_window import channels_inside
-from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, every, fixed, minimum, vector, zero
+from .ir import Array, Call, Literal, Name, Node, Prefix, bitcast, choose, every, fixed, minimum, pick, vector, zero
 from .module import THREAD
 from .pairs import Cutter, exponent_of, makes_pairs, parts_of, power_of_two, unscaled
 from .statements import Body, Do
@@ -200,20 +200,57 @@ class PairsLoader(HalvesLoader):
         return self.body.let(self.frame.module.fresh("exponent"), exponent_of(self.word(batch, row)))
 
     def put(self, stage: Node | None) -> None:
-        with self.body.when(self.odd):
-            self._put(self.cutter.apart)
-        with self.body.otherwise():
-            self._put(lambda pair: self.cutter.cut(pair, self.nothing))
+        """Write the stores of the halves of what was fetched, and what takes their place beside infinities."""
+        self.put_halves()
+        body, fresh, offsets = self.body, self.frame.module.fresh, [self.offset(each) for each in range(self.count)]
+        # In a loop, four numbers at a time: written out, this takes half of the time of compiling a kernel, and is seldom run.
+        with (
+            body.when(self.odd),
+            body.loop(fresh("four"), fixed(0), lambda four: four < fixed(2 * self.count), 1) as four,
+        ):
+            first = body.let(fresh("first"), (four % fixed(2)).equals(fixed(0)))
+            at = body.let(fresh("at"), pick(offsets, four // fixed(2)) + fixed(self.start))
+            cells = [self.blocks[at + fixed(part * self.size) if part else at] for part in range(self.parts)]
+            before = [body.let(fresh("before"), each) for each in cells]
+            pairs = self.pairs(
+                four, [[choose(first, each.lane(lane), each.lane(lane + 2)) for lane in (0, 1)] for each in before]
+            )
+            words = [self.cutter.apart(each) for each in pairs]
+            for part, (cell, old) in enumerate(zip(cells, before, strict=True)):
+                new = [each[part] for each in words]
+                body.set(
+                    cell,
+                    choose(
+                        first,
+                        vector("u32", [*new, old.lane(2), old.lane(3)]),
+                        vector("u32", [old.lane(0), old.lane(1), *new]),
+                    ),
+                )
 
-    def _put(self, cut: Callable[[Node], list[Node]]) -> None:
-        """Write the stores of all parts, of which two neighbours each are cut by a function."""
-        body, fresh = self.body, self.frame.module.fresh
-        for number, own in enumerate(self.numbers):
-            scales = self.scales[number if self.along_k else 0]
-            scaled = [body.let(fresh("scaled"), source * scale) for source, scale in zip(own, scales, strict=True)]
-            values = [each.lane(lane) for each in scaled for lane in range(LANES)]
-            for part, words in enumerate(self.cutter.halves(values, cut)):
+    def put_halves(self) -> None:
+        """Write the stores of all parts, cut as numbers are that meet no infinity."""
+        body = self.body
+        self.scaled = self._scaled()
+        for number in range(self.count):
+            values = [each.lane(lane) for each in self.scaled[2 * number : 2 * number + 2] for lane in range(LANES)]
+            for part, words in enumerate(self.cutter.halves(values, lambda pair: self.cutter.cut(pair, self.nothing))):
                 body.set(self.cell(number, part), vector("u32", words))
+
+    def pairs(self, four: Node, words: list[list[Node]]) -> list[Node]:
+        """Return the ``four``-th four scaled numbers as two pairs; ``words``: both of each part that :meth:`put_halves` left of them."""
+        found = self.body.let(self.frame.module.fresh("scaled"), pick(self.scaled, four))
+        return [vector("f32", [found.lane(lane), found.lane(lane + 1)]) for lane in (0, 2)]
+
+    def _scaled(self) -> list[Node]:
+        """Write what was fetched, scaled, and return it, four numbers each."""
+        body, fresh = self.body, self.frame.module.fresh
+        scales = [self.scales[number if self.along_k else 0] for number in range(self.count)]
+        sources = [
+            (source, scale)
+            for own, some in zip(self.numbers, scales, strict=True)
+            for source, scale in zip(own, some, strict=True)
+        ]
+        return [body.let(fresh("scaled"), source * scale) for source, scale in sources]
 
 
 class LaidLoader(PairsLoader):
@@ -233,24 +270,21 @@ class LaidLoader(PairsLoader):
         for target, value in zip(self.halves[number], values, strict=True):
             self.body.set(target, value)
 
-    def put(self, stage: Node | None) -> None:
-        with self.body.when(self.odd):
-            for number, parts in enumerate(self.halves):
-                words = [self._apart([each.lane(lane) for each in parts]) for lane in range(LANES)]
-                for part in range(self.parts):
-                    self.body.set(self.cell(number, part), vector("u32", [each[part] for each in words]))
-        with self.body.otherwise():
-            for number, parts in enumerate(self.halves):
-                for part, source in enumerate(parts):
-                    self.body.set(self.cell(number, part), source)
+    def put_halves(self) -> None:
+        for number, parts in enumerate(self.halves):
+            for part, source in enumerate(parts):
+                self.body.set(self.cell(number, part), source)
 
-    def _apart(self, words: list[Node]) -> list[Node]:
-        """Write what two numbers, given by the words of their halves, are beside infinities and return the words."""
-        halves = [Call("unpack2x16float", (each,), "vec2<f32>") for each in words]
-        pair: Node = halves[0]
-        for each in halves[1:]:
-            pair = pair + each * Literal(2.0**-_LEFT, "f32")
-        return self.cutter.apart(self.body.let(self.frame.module.fresh("pair"), pair))
+    def pairs(self, four: Node, words: list[list[Node]]) -> list[Node]:
+        body, fresh = self.body, self.frame.module.fresh
+        found: list[Node] = []
+        for each in zip(*words, strict=True):
+            halves = [Call("unpack2x16float", (word,), "vec2<f32>") for word in each]
+            pair: Node = halves[0]
+            for rest in halves[1:]:
+                pair = pair + rest * Literal(2.0**-_LEFT, "f32")
+            found.append(body.let(fresh("pair"), pair))
+        return found
 
 
 class PairBlock(MatrixBlock):

@@ -288,6 +288,14 @@ def choose(condition: Node, yes: Node, no: Node) -> Node:
     return Call("select", (no, yes, condition), yes.type)
 
 
+def pick(values: Sequence[Node], number: Node) -> Node:
+    """Return the value of a number, of several that are all computed."""
+    found = values[0]
+    for each in range(1, len(values)):
+        found = choose(number.equals(fixed(each)), values[each], found)
+    return found
+
+
 def minimum(left: Node, right: Node | int) -> Node:
     """Return the smaller of two integers."""
     return Call("min", (left, right if isinstance(right, Node) else Number(right, left.type)), left.type)
