@@ -24,8 +24,8 @@ PROGRAM_LIMIT = 4096
 GENERATED_LIMIT = 1024
 #: the share of a dispatch below which a kernel's time is nothing: it shares a pipeline from its second size on
 SHORT = 1 / 16
-#: characters of a pass that takes long to compile, up to a second or two: it does so, too, and is compiled for its sizes once they stay
-LONG = 24_000
+#: characters of a pass that takes long to compile, up to a second: it does so, too, and is compiled for its sizes once they stay
+LONG = 16_000
 
 
 class Pipeline:

@@ -136,7 +136,7 @@ class MatrixWriter(RowWriter):
         body.barrier()
         if tile.kept:
             parts = {part for turn in self.turns for part, _ in turn}
-            self.kept = {deep: self._rows_at(deep, parts) for deep in range(0, tile.k, unit.k)}
+            self.kept = {deep: self._rows_at(fixed(deep), parts, str(deep)) for deep in range(0, tile.k, unit.k)}
             body.barrier()
         with body.when(start < stop):
             self.right.fetch(self.batch, start, fixed(0))
@@ -192,7 +192,7 @@ class MatrixWriter(RowWriter):
         return at + member * fixed(count) if isinstance(member, Name) else at
 
     def _accumulate(
-        self, totals: list[Name], rows: dict[int, list[Name]], side: HalvesBlock, place: Node, deep: int, at: int,
+        self, totals: list[Name], rows: dict[int, list[Name]], side: HalvesBlock, place: Node, deep: Node, at: int,
         products: Sequence[tuple[int, int]],
     ) -> None:  # fmt: skip
         """Write the products of parts of rows with those of the columns at a place and depth into the rows' sums."""
@@ -220,13 +220,13 @@ class MatrixWriter(RowWriter):
         where = (Prefix("&", self.blocks), at, fixed(pitch))
         return Call(f"subgroupMatrixLoad<{kind}, row_major>", where, kind)
 
-    def _rows_at(self, deep: int, parts: Iterable[int]) -> dict[int, list[Name]]:
-        """Return parts of the subgroup's rows at a depth, as matrices."""
+    def _rows_at(self, deep: Node, parts: Iterable[int], name: str = "") -> dict[int, list[Name]]:
+        """Return parts of the subgroup's rows at a depth, as matrices, whose names a ``name`` tells from others."""
         found: dict[int, list[Name]] = {}
         for part in sorted(parts):
             places = [self.high + fixed(row * self.tile.unit.m) for row in self.down]
             matrices = [self.left.matrix(self.kinds["left"], place, deep, part) for place in places]
-            found[part] = [self.body.let(f"rows{row}_{deep}" + "r" * part, each) for row, each in enumerate(matrices)]
+            found[part] = [self.body.let(f"rows{row}_{name}" + "r" * part, each) for row, each in enumerate(matrices)]
         return found
 
     def _multiply(self) -> None:
@@ -240,15 +240,23 @@ class MatrixWriter(RowWriter):
                 for row in self.down
             ]
             for turn in self.turns:
-                for deep in range(0, tile.k, unit.k):
-                    with body.when(None):
-                        rows = self.kept.get(deep) or self._rows_at(deep, {part for part, _ in turn})
-                        for at in range(columns // unit.n):
-                            place = self._beyond(fixed(at * unit.n), self.wide, columns)
-                            self._accumulate([each[at] for each in scores], rows, self.right, place, deep, at, turn)
+                for deep, rows in self._depths({part for part, _ in turn}):
+                    for at in range(columns // unit.n):
+                        place = self._beyond(fixed(at * unit.n), self.wide, columns)
+                        self._accumulate([each[at] for each in scores], rows, self.right, place, deep, at, turn)
             for row in self.down:
                 for at, each in enumerate(scores[row]):
                     self._keep_score(row, at, each)
+
+    def _depths(self, parts: Iterable[int]) -> Iterator[tuple[Node, dict[int, list[Name]]]]:
+        """Open a block for each depth of the subgroup's rows, or a loop over all where these are not kept, and yield the rows there."""
+        body, tile, unit = self.body, self.tile, self.tile.unit
+        for number, rows in self.kept.items():
+            with body.when(None):
+                yield fixed(number), rows
+        if not self.kept:
+            with body.loop("deep", fixed(0), lambda deep: deep < fixed(tile.k), fixed(unit.k)) as deep:
+                yield deep, self._rows_at(deep, parts)
 
     def _keep_score(self, row: int, at: int, matrix: Node) -> None:
         """Write the store of one of the subgroup's matrices, beside those of others that share its rows."""
@@ -260,18 +268,17 @@ class MatrixWriter(RowWriter):
         """Write the sum of a block of values, weighted."""
         body, tile, unit = self.body, self.tile, self.tile.unit
         kind = self.kinds["left"]
-        for deep in range(0, tile.n, unit.k):
-            with body.when(None):
-                rows: dict[int, list[Name]] = {}
-                for part in sorted({part for part, _ in self.weighted}):
-                    start = self.given + part * tile.m * self.given_pitch + deep // HALVES
-                    places = [self._at(start, self.given_pitch, row) for row in self.down]
-                    loads = [self._loaded(kind, at, self.given_pitch) for at in places]
-                    rows[part] = [body.let(f"a{row}" + "r" * part, each) for row, each in enumerate(loads)]
-                for at in range(len(self.sums[0])):
-                    place = self._beyond(fixed(at * unit.n), self.wide, tile.v // tile.across)
-                    totals = [each[at] for each in self.sums]
-                    self._accumulate(totals, rows, self.values, place, deep, at, self.weighted)
+        with body.loop("deep", fixed(0), lambda deep: deep < fixed(tile.n), fixed(unit.k)) as deep:
+            rows: dict[int, list[Name]] = {}
+            for part in sorted({part for part, _ in self.weighted}):
+                start = self.given + part * tile.m * self.given_pitch
+                places = [self._at(start, self.given_pitch, row) + deep // fixed(HALVES) for row in self.down]
+                loads = [self._loaded(kind, at, self.given_pitch) for at in places]
+                rows[part] = [body.let(f"a{row}" + "r" * part, each) for row, each in enumerate(loads)]
+            for at in range(len(self.sums[0])):
+                place = self._beyond(fixed(at * unit.n), self.wide, tile.v // tile.across)
+                totals = [each[at] for each in self.sums]
+                self._accumulate(totals, rows, self.values, place, deep, at, self.weighted)
 
     def _find_scores(self, column: Node, stop: Node) -> list[Name]:
         """Write the thread's scores of a block, four columns each."""

@@ -80,17 +80,17 @@ class HalvesBlock:
         across, along = (row, deep) if self.along_k else (deep, row)
         return across * fixed(self.pitch) + along // fixed(_HALVES)
 
-    def matrix(self, kind: str, row: Node, deep: int, part: int = 0) -> Node:
-        """Return the matrix at a row, a multiple of eight, and a depth of the block."""
+    def matrix(self, kind: str, row: Node, deep: Node, part: int = 0) -> Node:
+        """Return the matrix at a row, a multiple of eight, and a depth of the block, one of a unit's."""
         row_major = self.along_k is kind.startswith("subgroup_matrix_left")
-        start = self.start + part * self.size
+        start, pitch = fixed(self.start + part * self.size), fixed(self.pitch)
         if self.along_k:
-            at = row * fixed(self.pitch) + fixed(start + deep // _HALVES)
+            at = row * pitch + start + deep // fixed(_HALVES)
         else:
-            at = row // fixed(_HALVES) + fixed(start + deep * self.pitch)
+            at = row // fixed(_HALVES) + start + deep * pitch
         order = "row_major" if row_major else "col_major"
         where = Prefix("&", self.blocks)
-        return Call(f"subgroupMatrixLoad<{kind}, {order}>", (where, at, fixed(self.pitch)), kind)
+        return Call(f"subgroupMatrixLoad<{kind}, {order}>", (where, at, pitch), kind)
 
 
 class HalvesLoader(HalvesBlock):

@@ -8,6 +8,7 @@ whole, filled with zeros beyond an operand's end, and results pass through workg
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache
 from typing import TypeVar
@@ -109,6 +110,9 @@ _SINGLE, _STEP = 60, 1.3
 _CHANNEL = 15
 #: seconds that a kernel must save for each element of a side that is written out: compiling takes longer for it
 _WRITTEN = 1e-6
+#: seconds of multiplying from which on products are written out for each depth of a block: that makes them 5 % quicker, and takes
+#: up to a second longer to compile
+_LONG = 3e-4
 #: rows of blocks that run next to each other, for the cache
 _BAND = 8
 
@@ -219,6 +223,8 @@ class MatrixBlock(StagedBlock):
 
     left: HalvesLoader
     right: HalvesLoader
+    #: how many products of halves one of numbers is
+    products = 1
 
     def __init__(self, frame: Frame, tile: MatrixTile, laid: Mapping[str, Laid]) -> None:
         self.frame, self.body, self.tile, self.unit = frame, frame.body, tile, tile.unit
@@ -279,13 +285,30 @@ class MatrixBlock(StagedBlock):
         ]
 
     def multiply(self, stage: Node | None) -> None:
-        for deep in range(0, self.tile.k, self.unit.k):
-            with self.body.when(None):
-                columns = self.columns(deep)
-                for number, sums in enumerate(self.sums):
-                    self.add_products(sums, self.of_row(number, deep), columns)
+        tile, unit, body = self.tile, self.unit, self.body
+        if self.written_out():
+            for each in range(0, tile.k, unit.k):
+                with body.when(None):
+                    self.multiply_at(fixed(each))
+            return
+        with body.loop("deep", fixed(0), lambda deep: deep < fixed(tile.k), fixed(unit.k)) as deep:
+            self.multiply_at(deep)
 
-    def columns(self, deep: int, part: int = 0) -> list[Node]:
+    def written_out(self) -> bool:
+        """Return whether products are written out for each depth: not beside places that are computed, whose text is long by itself."""
+        kernel, facts = self.frame.kernel, self.frame.module.capabilities.facts
+        if not (self.left.side.strided and self.right.side.strided):
+            return False
+        count = math.prod(map(number_of_elements, (kernel.batch, kernel.m, kernel.n, kernel.k)))
+        return 2 * count * self.products >= _LONG * _REACHED * facts.products
+
+    def multiply_at(self, deep: Node) -> None:
+        """Write the products of the matrices at a depth of the blocks."""
+        columns = self.columns(deep)
+        for number, sums in enumerate(self.sums):
+            self.add_products(sums, self.of_row(number, deep), columns)
+
+    def columns(self, deep: Node, part: int = 0) -> list[Node]:
         """Write the loads of the right side's matrices at a depth and return these."""
         unit = self.unit
         kind = f"subgroup_matrix_right<{unit.operand}, {unit.n}, {unit.k}>"
@@ -295,7 +318,7 @@ class MatrixBlock(StagedBlock):
             for number, place in enumerate(places)
         ]
 
-    def of_row(self, number: int, deep: int, part: int = 0) -> Node:
+    def of_row(self, number: int, deep: Node, part: int = 0) -> Node:
         """Write the load of the left side's matrix in a row of these at a depth and return it."""
         unit = self.unit
         kind = f"subgroup_matrix_left<{unit.operand}, {unit.k}, {unit.m}>"

@@ -305,6 +305,7 @@ class PairBlock(MatrixBlock):
 
         self.left = loader(frame.left, tile.m, 0)
         self.right = loader(frame.right, tile.n, self.left.room)
+        self.products = self.left.parts + self.right.parts - 1
 
     def declare(self) -> None:
         super().declare()
@@ -366,19 +367,16 @@ class PairBlock(MatrixBlock):
             found = body.let(fresh("word"), joined(found, flags[each]))
         return found
 
-    def multiply(self, stage: Node | None) -> None:
-        body = self.body
-        for deep in range(0, self.tile.k, self.unit.k):
-            with body.when(None):
-                columns = self.columns(deep)
-                others = self.columns(deep, 1) if self.right.parts > 1 else []
-                for number, sums in enumerate(self.sums):
-                    row = self.of_row(number, deep)
-                    if self.left.parts > 1:
-                        self.add_products(self.rests[number], self.of_row(number, deep, 1), columns)
-                    if others:
-                        self.add_products(self.rests[number], row, others)
-                    self.add_products(sums, row, columns)
+    def multiply_at(self, deep: Node) -> None:
+        columns = self.columns(deep)
+        others = self.columns(deep, 1) if self.right.parts > 1 else []
+        for number, sums in enumerate(self.sums):
+            row = self.of_row(number, deep)
+            if self.left.parts > 1:
+                self.add_products(self.rests[number], self.of_row(number, deep, 1), columns)
+            if others:
+                self.add_products(self.rests[number], row, others)
+            self.add_products(sums, row, columns)
 
     @contextmanager
     def depths(self, body: Body, tile: Tile, place: Place) -> Iterator[Node]:
@@ -428,25 +426,25 @@ class PairBlock(MatrixBlock):
             [self.right.exponent(self.batch, each + fixed(lane)) for lane in range(1 if whole else LANES)]
             for each in columns
         ]
-        for number, totals in enumerate(self.totals):
-            for at in range(self.share):
-                row = body.let(fresh("row"), first_row + fixed(number * unit.m + at * (unit.threads // per)))
-                own = self.left.exponent(self.batch, row)
-                with body.when(row < frame.m if frame.m % tile.m else None):
-                    # One exponent for all columns, or one for each.
-                    both = [body.let(fresh("both"), own + self.right.whole)] if whole else []
-                    for column, others, found in zip(columns, powers, totals, strict=True):
-                        if whole:
-                            result = body.let(fresh("result"), unscaled(found[at], both[0]))
-                            values: list[Node] = [result.lane(lane) for lane in range(LANES)]
-                        else:
-                            values = [
-                                body.let(
-                                    fresh("value"), unscaled(found[at].lane(lane), body.let(fresh("both"), own + other))
-                                )
-                                for lane, other in enumerate(others)
-                            ]
-                        for first in range(0, LANES, frame.columns):
-                            place = column + fixed(first) if first else column
-                            with body.when(place < frame.n if frame.n % tile.n else None):
-                                write(row, place, values[first : first + frame.columns])
+        turns = [[column[at] for column in row] for row in self.totals for at in range(self.share)]
+        # A loop: what becomes of results may be long, and written out for each of them it takes long to compile.
+        with body.loop(fresh("turn"), fixed(0), lambda turn: turn < fixed(len(turns)), 1) as turn:
+            row = body.let(fresh("row"), first_row + turn * fixed(unit.threads // per))
+            own = self.left.exponent(self.batch, row)
+            sums = [body.let(fresh("sums"), pick(each, turn)) for each in zip(*turns, strict=True)]
+            with body.when(row < frame.m if frame.m % tile.m else None):
+                # One exponent for all columns, or one for each.
+                both = [body.let(fresh("both"), own + self.right.whole)] if whole else []
+                for column, others, found in zip(columns, powers, sums, strict=True):
+                    if whole:
+                        result = body.let(fresh("result"), unscaled(found, both[0]))
+                        values: list[Node] = [result.lane(lane) for lane in range(LANES)]
+                    else:
+                        values = [
+                            body.let(fresh("value"), unscaled(found.lane(lane), body.let(fresh("both"), own + other)))
+                            for lane, other in enumerate(others)
+                        ]
+                    for first in range(0, LANES, frame.columns):
+                        place = column + fixed(first) if first else column
+                        with body.when(place < frame.n if frame.n % tile.n else None):
+                            write(row, place, values[first : first + frame.columns])

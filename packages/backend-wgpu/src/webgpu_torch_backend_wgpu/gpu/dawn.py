@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
 from pathlib import Path
+from queue import PriorityQueue
 from typing import TYPE_CHECKING, Any
 
 from .. import config
@@ -259,6 +260,8 @@ class DawnGpu(HeaderGpu):
         self._compilers: ThreadPoolExecutor | None = None
         #: what tells when pipelines are there that are compiled later
         self._compiling: list[Future[object]] = []
+        #: pipelines to compile, the longest text first
+        self._requested: PriorityQueue[tuple[int, int, PipelineRequest, Arriving]] = PriorityQueue()
 
     def pipelines_later(self, requests: Sequence[PipelineRequest]) -> list[int | GpuError]:
         encoder = self.encoder
@@ -271,18 +274,23 @@ class DawnGpu(HeaderGpu):
         made: list[int | GpuError] = []
         for each in requests:
             arriving = encoder.place()
-            try:
-                self._compiling.append(self._compilers.submit(self._compile, each, arriving, encoder))
-            except RuntimeError:
-                # The interpreter ends, and starts no thread.
-                self._compile(each, arriving, encoder)
             handle = next(self._handles)
             self._objects[handle] = arriving
             made.append(handle)
+            self._requested.put((-len(each.source), handle, each, arriving))
+            try:
+                self._compiling.append(self._compilers.submit(self._compile, encoder))
+            except RuntimeError:
+                # The interpreter ends, and starts no thread.
+                self._compile(encoder)
         return made
 
-    def _compile(self, request: PipelineRequest, arriving: Arriving, encoder: Encoder) -> None:
-        """Compile a pipeline that others wait for. Where that fails, what was recorded with it since is lost, and the device with it."""
+    def _compile(self, encoder: Encoder) -> None:
+        """Compile the longest of the pipelines that others wait for, so that none begins when all others are done.
+
+        Where that fails, what was recorded with it since is lost, and the device with it.
+        """
+        _, _, request, arriving = self._requested.get_nowait()
         made: object = GpuError("internal", "nobody said why")
         try:
             made = self._pipeline(request)
