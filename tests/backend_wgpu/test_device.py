@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import threading
@@ -25,6 +26,7 @@ from device_programs import (
     use,
 )
 from webgpu_torch_backend_wgpu.errors import KernelError, numbered
+from webgpu_torch_backend_wgpu.gpu.interface import GpuError
 from webgpu_torch_backend_wgpu.memory import MOST_PARTS, size_class
 from webgpu_torch_backend_wgpu.program import Binding, Pass, Program
 from webgpu_torch_core.backend.interface import Copy, DeviceLostError, OutOfMemoryError
@@ -334,3 +336,23 @@ def test_verbose_runs_print_a_line_per_dispatch(opened: Any, capsys: pytest.Capt
     assert "workgroups (1, 1, 1)" in printed
     assert "copy" in printed
     assert download(opened, y, 64) == [2.0] * 64
+
+
+def test_memory_that_garbage_has_is_taken_back_where_there_is_no_other(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, limit = opened.gpu.buffer, opened.memory_reserved() + (3 << 20)
+
+    def buffer(nbytes: int, *more: Any) -> int:
+        if opened.memory_reserved() + nbytes > limit:
+            raise GpuError("memory", "no more")
+        return given(nbytes, *more)
+
+    monkeypatch.setattr(opened.gpu, "buffer", buffer)
+    gc.disable()
+    try:
+        for _ in range(8):
+            cycle: list[Any] = [opened.allocate(1 << 20)]
+            cycle.append(cycle)
+    finally:
+        gc.enable()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import itertools
 import sys
 import threading
@@ -13,7 +14,7 @@ from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
-from webgpu_torch_core.backend.collection import without_collection
+from webgpu_torch_core.backend.collection import Growth, without_collection
 from webgpu_torch_core.backend.interface import Copy, Device, Launch, OutOfMemoryError, Plan
 from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.dtypes import dtype
@@ -111,10 +112,17 @@ class CpuDevice(Device):
         self.allocated = 0
         self.buffers = 0
         self.pool = Pool()
+        self._growth = Growth()
         self._small: dict[tuple[int, np.dtype], Small] = {}
         self._compiled: Bounded[Any, Callable[..., None]] = Bounded(2048)
 
     def allocate(self, nbytes: int) -> Buffer:
+        try:
+            return self._buffer(self.pool.take(nbytes))
+        except MemoryError:
+            # What nobody needs has memory, too.
+            gc.collect()
+            self.pool.clear()
         try:
             return self._buffer(self.pool.take(nbytes))
         except MemoryError as error:
@@ -131,6 +139,8 @@ class CpuDevice(Device):
         buffer.array, buffer.counted = array, self
         self.allocated += nbytes
         self.buffers += 1
+        if self.allocated >= self._growth.next:
+            self._growth.collect(lambda: self.allocated)
         return buffer
 
     def _small_of(self, nbytes: int, kind: np.dtype = _BYTE) -> Small:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
+from webgpu_torch_core.backend.collection import Growth
 from webgpu_torch_core.backend.interface import OutOfMemoryError
 
 from .gpu.interface import Gpu, GpuError
@@ -121,6 +123,7 @@ class Pool:
         self._reserved = 0
         self._classes: dict[int, int] = {}
         self._live = 0
+        self._growth = Growth()
         self._lock = threading.RLock()
 
     @property
@@ -206,6 +209,9 @@ class Pool:
     def _take(self, rounded: int, nbytes: int) -> Buffer:
         """Return a buffer of a size class; the pool is locked."""
         found = self._free.get(rounded)
+        if not found and self._allocated + rounded >= self._growth.next:
+            self._growth.collect(lambda: self.allocated + rounded)
+            found = self._free.get(rounded)
         handle = heappop(found) if found else self._create(rounded, nbytes)
         self._live += 1
         self._allocated += rounded
@@ -232,6 +238,8 @@ class Pool:
         try:
             handle = self.gpu.buffer(rounded)
         except GpuError:
+            # Tensors that only garbage refers to have memory, too.
+            gc.collect()
             self.empty()
             handle = self._create_once_freed(rounded, asked)
         self._reserved += rounded

@@ -18,6 +18,7 @@ from webgpu_torch_core import *
 
 if _gc.isenabled():
     _gc.freeze()
+from webgpu_torch_core.backend.collection import collect_seldom as _collect_seldom
 from webgpu_torch_nn.functional import adaptive_avg_pool1d as adaptive_avg_pool1d
 from webgpu_torch_nn.functional import alpha_dropout as alpha_dropout
 from webgpu_torch_nn.functional import avg_pool1d as avg_pool1d
@@ -226,3 +227,4 @@ else:
 
 if _gc.isenabled():
     _gc.freeze()
+_collect_seldom()
