@@ -203,7 +203,7 @@ class PairsLoader(HalvesLoader):
         """Write the stores of the halves of what was fetched, and what takes their place beside infinities."""
         self.put_halves()
         body, fresh, offsets = self.body, self.frame.module.fresh, [self.offset(each) for each in range(self.count)]
-        # In a loop, four numbers at a time: written out, this takes half of the time of compiling a kernel, and is seldom run.
+        # In a loop, four numbers at a time: it seldom runs, and written out it is a sixth of the text to compile.
         with (
             body.when(self.odd),
             body.loop(fresh("four"), fixed(0), lambda four: four < fixed(2 * self.count), 1) as four,
@@ -212,20 +212,12 @@ class PairsLoader(HalvesLoader):
             at = body.let(fresh("at"), pick(offsets, four // fixed(2)) + fixed(self.start))
             cells = [self.blocks[at + fixed(part * self.size) if part else at] for part in range(self.parts)]
             before = [body.let(fresh("before"), each) for each in cells]
-            pairs = self.pairs(
-                four, [[choose(first, each.lane(lane), each.lane(lane + 2)) for lane in (0, 1)] for each in before]
-            )
-            words = [self.cutter.apart(each) for each in pairs]
-            for part, (cell, old) in enumerate(zip(cells, before, strict=True)):
+            old = [[each.lane(lane) for lane in range(LANES)] for each in before]
+            mine = [[choose(first, each[lane], each[lane + 2]) for lane in (0, 1)] for each in old]
+            words = [self.cutter.apart(each) for each in self.pairs(four, mine)]
+            for part, (cell, kept) in enumerate(zip(cells, old, strict=True)):
                 new = [each[part] for each in words]
-                body.set(
-                    cell,
-                    choose(
-                        first,
-                        vector("u32", [*new, old.lane(2), old.lane(3)]),
-                        vector("u32", [old.lane(0), old.lane(1), *new]),
-                    ),
-                )
+                body.set(cell, choose(first, vector("u32", [*new, *kept[2:]]), vector("u32", [*kept[:2], *new])))
 
     def put_halves(self) -> None:
         """Write the stores of all parts, cut as numbers are that meet no infinity."""
