@@ -60,6 +60,8 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what ``slow_on`` names, and what is not among the share of a long sweep that a checksum picks; order files."""
     items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+    if settings.get_current_profile_name() == "repeatable":
+        draw_few(items)
     sweeps: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     computed: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
@@ -78,6 +80,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for item in cases if len(cases) > most else ():
                 if zlib.crc32(item.nodeid.encode()) % share:
                     item.add_marker("slow")
+
+
+def draw_few(items: list[pytest.Item]) -> None:
+    """Let tests that ask for more drawn cases than their profile has draw as many as it has: the slow run draws all."""
+    for test in {getattr(item, "function", None) for item in items}:
+        asked = getattr(test, "_hypothesis_internal_use_settings", None)
+        if asked is not None and asked.max_examples > settings().max_examples:
+            test._hypothesis_internal_use_settings = settings(asked, max_examples=settings().max_examples)
 
 
 @pytest.hookimpl(trylast=True)
