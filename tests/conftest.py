@@ -46,6 +46,12 @@ FIRST = tuple(
 SUITE = "tests/test_conformance_wgpu.py"
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure() -> None:
+    """Have PyTorch's own test modules, which load a profile of theirs when imported, load the chosen one: later files draw by it."""
+    os.environ["PYTORCH_HYPOTHESIS_PROFILE"] = settings.get_current_profile_name()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Let the cycle collector rest while modules are imported and tests collected, nearly all of which stays: a sixth of the time."""
@@ -123,6 +129,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def pytest_collection_finish() -> None:
     """Take modules and collected tests out of the cycle collector's way: tests of freed memory call it often."""
+    # Processes that tests start have no profile of this name.
+    os.environ.pop("PYTORCH_HYPOTHESIS_PROFILE", None)
     seed_the_processor_alone()
     gc.collect()
     gc.freeze()
