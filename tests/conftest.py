@@ -66,6 +66,8 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what ``slow_on`` names, and what is not among the share of a long sweep that a checksum picks; order files."""
     items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+    # Where a variable says that this is a service's machine, PyTorch's test modules have loaded one of theirs all the same.
+    settings.load_profile(os.environ["PYTORCH_HYPOTHESIS_PROFILE"])
     if settings.get_current_profile_name() == "repeatable":
         draw_few(items)
     sweeps: defaultdict[str, list[pytest.Item]] = defaultdict(list)
