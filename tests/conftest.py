@@ -46,6 +46,12 @@ FIRST = tuple(
 SUITE = "tests/test_conformance_wgpu.py"
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_configure() -> None:
+    """Have PyTorch's own test modules, which load a profile of theirs when imported, load the chosen one: later files draw by it."""
+    os.environ["PYTORCH_HYPOTHESIS_PROFILE"] = settings.get_current_profile_name()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Let the cycle collector rest while modules are imported and tests collected, nearly all of which stays: a sixth of the time."""
@@ -60,6 +66,10 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark as slow what ``slow_on`` names, and what is not among the share of a long sweep that a checksum picks; order files."""
     items.sort(key=lambda item: not item.nodeid.startswith(FIRST))
+    # Where a variable says that this is a service's machine, PyTorch's test modules have loaded one of theirs all the same.
+    settings.load_profile(os.environ["PYTORCH_HYPOTHESIS_PROFILE"])
+    if settings.get_current_profile_name() == "repeatable":
+        draw_few(items)
     sweeps: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     computed: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
@@ -78,6 +88,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             for item in cases if len(cases) > most else ():
                 if zlib.crc32(item.nodeid.encode()) % share:
                     item.add_marker("slow")
+
+
+def draw_few(items: list[pytest.Item]) -> None:
+    """Let tests that ask for more drawn cases than their profile has draw as many as it has: the slow run draws all."""
+    for test in {getattr(item, "function", None) for item in items}:
+        asked = getattr(test, "_hypothesis_internal_use_settings", None)
+        if asked is not None and asked.max_examples > settings().max_examples:
+            test._hypothesis_internal_use_settings = settings(asked, max_examples=settings().max_examples)
 
 
 @pytest.hookimpl(trylast=True)
@@ -113,6 +131,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def pytest_collection_finish() -> None:
     """Take modules and collected tests out of the cycle collector's way: tests of freed memory call it often."""
+    # Processes that tests start have no profile of this name.
+    os.environ.pop("PYTORCH_HYPOTHESIS_PROFILE", None)
     seed_the_processor_alone()
     gc.collect()
     gc.freeze()

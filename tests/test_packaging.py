@@ -183,7 +183,9 @@ def installed(uv, wheels, place, monkeypatch):
         pip = [uv, "pip", "install", "--quiet", "--python", python]
         # Ours never come from an index, where somebody else might own the name; the rest never comes from the folder.
         run([*pip, "--no-index", "--no-deps", "--find-links", str(wheels), *ours])
-        run([*pip, *foreign])
+        # Asked of an index only where uv has not kept them: its answers take most of the time.
+        if subprocess.run([*pip, "--offline", *foreign], capture_output=True, check=False).returncode:
+            run([*pip, *foreign])
         run([uv, "pip", "check", "--quiet", "--python", python])
         return python
 

@@ -107,8 +107,9 @@ def _operations() -> list[Any]:
 def test_operations_on_tensors_of_inference_mode(every: int) -> None:
     """Nothing of them is saved where nothing needs a gradient."""
     count = 0
-    statistics = [each for each in _operations() if each.name in ("var", "std", "var_mean", "std_mean")]
-    for operation in [*statistics, *_operations()[::every]]:
+    operations = _operations()
+    statistics = [each for each in operations if each.name in ("var", "std", "var_mean", "std_mean")]
+    for operation in [*statistics, *operations[::every]]:
         function: Any = ours
         for part in operation.name.split("."):
             function = getattr(function, part, None)

@@ -15,6 +15,7 @@ import struct
 from _random import Random
 from array import array
 from collections.abc import Sequence
+from functools import lru_cache
 
 from webgpu_torch_core.ir.dtypes import dtype, float64
 
@@ -41,6 +42,17 @@ def unsigned_seed(seed: int) -> int:
     return seed & 0xFFFFFFFFFFFFFFFF
 
 
+# Programs begin the same few streams over and over, and making a state takes longer than taking some thousand words.
+@lru_cache(maxsize=16)
+def _first_state(word: int) -> tuple[int, ...]:
+    """Return the state of a fresh stream of a 32-bit seed, as CPython's generator takes it."""
+    state = [word]
+    for index in range(1, _STATE_WORDS):
+        word = (1812433253 * (word ^ (word >> 30)) + index) & 0xFFFFFFFF
+        state.append(word)
+    return (*state, _STATE_WORDS)
+
+
 class MersenneTwister:
     """PyTorch's CPU generator: the same words, the same cached normal samples, the same saved state."""
 
@@ -57,12 +69,7 @@ class MersenneTwister:
         Raises ValueError for a seed outside ``[-2**63, 2**64)``.
         """
         self._seed = unsigned_seed(seed)
-        word = self._seed & 0xFFFFFFFF
-        state = [word]
-        for index in range(1, _STATE_WORDS):
-            word = (1812433253 * (word ^ (word >> 30)) + index) & 0xFFFFFFFF
-            state.append(word)
-        self._engine.setstate((*state, _STATE_WORDS))
+        self._engine.setstate(_first_state(self._seed & 0xFFFFFFFF))
         # A fresh stream and one that just used up a block hold the same words, but PyTorch saves them differently.
         self._fresh = True
         self.next_double_normal_sample = None
