@@ -136,7 +136,7 @@ def logspace(
     return as_leaf(result, requires_grad)
 
 
-def _exponents(first: float, last: float, steps: int, kind: dtype, place: Any) -> Tensor:
+def _exponents(first: float, last: float, steps: int, kind: dtype, place: DeviceLike) -> Tensor:
     """Return numbers evenly spaced from one to another, both halves counted from their ends, all rounded as PyTorch's."""
     wide = kind if kind.itemsize > 2 else float32
     begin, end = (full((), each, dtype=kind, device=place).to(wide) for each in (first, last))
