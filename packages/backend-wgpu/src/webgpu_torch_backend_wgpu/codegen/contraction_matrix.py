@@ -233,6 +233,11 @@ class MatrixBlock(StagedBlock):
         self.left = HalvesLoader(frame, left, tile.m, tile, self.blocks, 0, laid=laid.get("m"))
         self.right = HalvesLoader(frame, right, tile.n, tile, self.blocks, self.left.size, laid=laid.get("n"))
 
+    @property
+    def strided(self) -> bool:
+        """Whether both sides are read in rows."""
+        return self.left.side.strided and self.right.side.strided
+
     def declare(self) -> None:
         body, tile, unit = self.body, self.tile, self.unit
         across = tile.n // tile.columns
@@ -243,7 +248,7 @@ class MatrixBlock(StagedBlock):
         self.sums = self.matrices("sum")
 
     def accumulate(self, frame: Frame, tile: Tile, place: Place, batch: list[Node]) -> None:
-        if self.left.side.strided and self.right.side.strided:
+        if self.strided:
             super().accumulate(frame, tile, place, batch)
         else:
             # Compiling long text takes long, and places that are computed make text long.
@@ -297,10 +302,8 @@ class MatrixBlock(StagedBlock):
     def written_out(self) -> bool:
         """Return whether products are written out for each depth: not beside places that are computed, whose text is long by itself."""
         kernel, facts = self.frame.kernel, self.frame.module.capabilities.facts
-        if not (self.left.side.strided and self.right.side.strided):
-            return False
         count = math.prod(map(number_of_elements, (kernel.batch, kernel.m, kernel.n, kernel.k)))
-        return 2 * count * self.products >= _LONG * _REACHED * facts.products
+        return self.strided and 2 * count * self.products >= _LONG * _REACHED * facts.products
 
     def multiply_at(self, deep: Node) -> None:
         """Write the products of the matrices at a depth of the blocks."""

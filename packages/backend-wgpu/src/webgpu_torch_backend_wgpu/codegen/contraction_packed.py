@@ -36,6 +36,7 @@ from .ir import (
     fixed,
     group_element,
     minimum,
+    pick,
     u32,
     vector,
 )
@@ -173,15 +174,13 @@ class _Generator(PreparedGenerator):
         """
         body, module, folds = self.body, self.frame.module, self.packed.folds
         place = self._member % fixed(folds)
-        own: Node | None = None
+        words: list[Node] = []
         for part in range(folds):
             word = self._bytes(numbers[part::folds], low)
             if folds > 1:
                 word = body.let(module.fresh("part"), word << place * fixed(32 // folds))
-            word = together(module, word, folds, operator.or_)
-            own = word if own is None else choose(place.equals(fixed(part)), word, own)
-        assert own is not None
-        own = body.let(module.fresh("word"), self._signed(own, low))
+            words.append(together(module, word, folds, operator.or_))
+        own = body.let(module.fresh("word"), self._signed(pick(words, place), low))
         told = [Call("quadBroadcast", (own, fixed(each)), "u32") for each in range(self.sharing)]
         return [body.let(module.fresh("told"), each) for each in told]
 

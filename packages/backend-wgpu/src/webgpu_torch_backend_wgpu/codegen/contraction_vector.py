@@ -19,7 +19,7 @@ from .combining import in_pairs, together
 from .contraction import Frame, Side, large_group
 from .contraction_cost import sides_computed
 from .contraction_parts import Parts
-from .ir import Call, Name, Node, choose, every, fixed, minimum, u32, vector, zero
+from .ir import Call, Name, Node, every, fixed, minimum, pick, u32, vector, zero
 from .module import LINEAR_GROUP, THREAD, WORKGROUP
 from .packed_side import packed_side
 from .statements import Assign
@@ -209,9 +209,7 @@ class VectorGenerator:
         sums: list[Node] = [together(module, each, self.near) for row in self.sums for each in row]
         for first in range(0, len(sums), team):
             own = sums[first : first + team]
-            value = own[0]
-            for number, each in enumerate(own[1:], 1):
-                value = choose(self.part.equals(fixed(number)), each, value)
+            value = pick(own, self.part)
             number = self.part + fixed(first) if first else self.part
             big = body.let(
                 module.fresh("big"), self.base + THREAD // self.team + number % fixed(self.across) * u32(self.span)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 @kernel_cache
-def linspace_kernel(count: int, kind: dtype) -> Pointwise:
-    """Return the kernel that steps from both ends to the middle, as PyTorch does for symmetry."""
+def linspace_kernel(count: int, kind: dtype, fused: bool) -> Pointwise:
+    """Return the kernel that steps from both ends to the middle, as PyTorch does for symmetry; ``fused``: a step is rounded once."""
     work = compute_dtype(kind)
     position = ir.coordinate(0)
     below = position < (count // 2)
@@ -37,7 +37,7 @@ def linspace_kernel(count: int, kind: dtype) -> Pointwise:
     step = ir.select(below, ir.parameter(2, work), ir.parameter(3, work))
     end = ir.select(below, ir.parameter(0, work), ir.parameter(1, work))
     if kind is work:
-        value = fused_multiply_add(number, step, end)
+        value = fused_multiply_add(number, step, end) if fused else number * step + end
     else:
         # Each operation is rounded to the type; the casts here and back are what rounds.
         product = ir.cast(ir.cast(ir.cast(ir.cast(number, kind), work) * step, kind), work)
@@ -53,6 +53,15 @@ def _step(start: float, end: float, steps: int, kind: dtype) -> tuple[float, flo
     start, end = convert(start, kind), convert(end, kind)
     distance = convert(end - start, kind) / convert(float(steps - 1), kind) if steps > 1 else 0.0
     return start, end, convert(distance, kind)
+
+
+def evenly_spaced(start: float, end: float, steps: int, kind: dtype, place: device, fused: bool = True) -> Tensor:
+    """Return numbers of a floating-point type from one to another, of shape ``(steps,)``; ``fused`` as of :func:`linspace_kernel`."""
+    # A single number is the first one.
+    start, end, step = _step(start, end if steps != 1 else start, steps, kind)
+    layouts = (contiguous_layout((steps,)),)
+    kernel = linspace_kernel(steps, kind, fused)
+    return record_on(engine_for(place), place, kernel, (), (start, end, step, -step), layouts)
 
 
 def wrapped(value: int, kind: dtype) -> int:
@@ -104,11 +113,7 @@ def linspace(
         values = [int(start)] if steps == 1 else values
         result = tensor(values, dtype=kind, device=place)
     else:
-        start, end, step = _step(float(start), float(end if steps != 1 else start), steps, kind)
-        parameters = (start, end, step, -step)
-        result = record_on(
-            engine_for(place), place, linspace_kernel(steps, kind), (), parameters, (contiguous_layout((steps,)),)
-        )
+        result = evenly_spaced(float(start), float(end), steps, kind, place)
     if out is not None:
         return into_as_many(result, out)
     return as_leaf(result, requires_grad)

@@ -10,16 +10,16 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, dtype, float32, float64
 from ...ir.host_bytes import check_number
 from ...ir.layouts import layout, storage_extent
+from ...ir.scalar_math import convert
 from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from ..common import as_leaf, require_layout
 from ..elementwise.call import default_float
-from ..movement.joining import cat
 from ..movement.splitting import resize_
 from ..neural.composites import pad
 from ..outputs import into_as_many
-from .factories import as_dtype, asked, empty, filled, full, place_of
-from .ranges import arange, wrapped
+from .factories import as_dtype, asked, empty, filled, place_of
+from .ranges import evenly_spaced, wrapped
 
 if TYPE_CHECKING:
     from ...tensors.memory_formats import memory_format
@@ -128,24 +128,13 @@ def logspace(
         result = empty(0, dtype=kind, device=place).new_tensor(_powers(float(base), exponents, kind), dtype=kind)
     else:
         # Double precision keeps the powers' last digits; that of the result decides which exponents are whole.
-        exponents = _exponents(first, last, steps, kind, place)
+        wide = kind if kind.itemsize > 2 else float32
+        exponents = evenly_spaced(convert(first, kind), convert(last, kind), steps, wide, place, fused=False)
         exponents = exponents.to(float64) if on_host(place) else exponents
         result = (float(base) ** exponents).to(kind)
     if out is not None:
         return into_as_many(result, out)
     return as_leaf(result, requires_grad)
-
-
-def _exponents(first: float, last: float, steps: int, kind: dtype, place: DeviceLike) -> Tensor:
-    """Return numbers evenly spaced from one to another, both halves counted from their ends, all rounded as PyTorch's."""
-    wide = kind if kind.itemsize > 2 else float32
-    begin, end = (full((), each, dtype=kind, device=place).to(wide) for each in (first, last))
-    if steps < 2:
-        return begin.expand(steps)
-    step, half = (end - begin) / (steps - 1), steps // 2
-    forth = begin + step * arange(half, dtype=wide, device=place)
-    back = end - step * arange(steps - half - 1, -1, -1, dtype=wide, device=place)
-    return cat((forth, back))
 
 
 def _powers(base: float, exponents: list[float], kind: dtype) -> list[Any]:
