@@ -11,6 +11,10 @@
 #include <utility>
 #include <vector>
 
+#if defined(__x86_64__) || defined(_M_X64)
+#include <immintrin.h>
+#endif
+
 #if defined(_WIN32)
 #define EXPORTED __declspec(dllexport)
 #else
@@ -45,6 +49,15 @@ constexpr uint64_t kForever = UINT64_MAX;
 constexpr uint64_t kMostWaiting = 256;
 
 void nothing(int, StringView, void *, void *) {}
+
+// What a loop does that waits for another thread: the other thread of its core, which may be the one that records, has it meanwhile.
+inline void relax() {
+#if defined(__x86_64__) || defined(_M_X64)
+    _mm_pause();
+#elif defined(__aarch64__) && !defined(_MSC_VER)
+    asm volatile("yield");
+#endif
+}
 
 }  // namespace
 
@@ -132,7 +145,10 @@ class Encoder {
     void wait(uint64_t number) {
         const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(spinning_);
         while (done_.load() < number) {
-            if (std::chrono::steady_clock::now() < until) continue;
+            if (std::chrono::steady_clock::now() < until) {
+                relax();
+                continue;
+            }
             std::unique_lock<std::mutex> held(mutex_);
             // The other thread looks at this after it has counted a job as done.
             ++waiting_;
@@ -228,8 +244,7 @@ class Encoder {
     bool take(Job &job) {
         // To be woken takes tens of microseconds.
         const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(spinning_);
-        while (spinning_ && given_.load() == taken_ && std::chrono::steady_clock::now() < until) {
-        }
+        while (spinning_ && given_.load() == taken_ && std::chrono::steady_clock::now() < until) relax();
         std::unique_lock<std::mutex> held(mutex_);
         asleep_ = true;
         wake_.wait(held, [this] { return stopping_ || !jobs_.empty(); });
