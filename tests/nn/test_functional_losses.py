@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import torch
 import webgpu_torch_core as ours
 import webgpu_torch_nn.functional as functional
 from functional_oracle import check, classes, tensor
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from nn_oracle import close, to_ours
 
 
@@ -194,3 +197,29 @@ def test_lengths_that_do_not_fit(name: str) -> None:
             losses.ctc_loss(*arguments)
         messages.append(str(raised.value))
     assert messages[0] == messages[1]
+
+
+#: scores and targets, which nobody keeps between 0 and 1
+NUMBERS = st.one_of(
+    st.sampled_from([0.0, -0.0, math.inf, -math.inf, math.nan, 3e38, -3e38, 1e10, 1e-30]), st.floats(-99, 99, width=32)
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    pairs=st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1, max_size=40), weight=st.none() | st.floats(0.5, 4, width=32)
+)
+def test_logits_against_any_targets(pairs: list[tuple[float, float]], weight: float | None) -> None:
+    found = []
+    for library, function in ((torch, torch.nn.functional), (ours, functional)):
+        x, y = (library.tensor(each, requires_grad=True) for each in zip(*pairs, strict=True))
+        loss = function.binary_cross_entropy_with_logits(
+            x, y, reduction="none", pos_weight=None if weight is None else library.tensor([weight])
+        )
+        loss.sum().backward()
+        found.append([each.tolist() for each in (loss.detach(), x.grad, y.grad)])
+    limits = {"rtol": 1e-5, "atol": 1e-6, "equal_nan": True}
+    for number, (wanted, have) in enumerate(zip(*found, strict=True)):
+        # With a weight PyTorch's gradient has another form, which overflows elsewhere.
+        if weight is None or number == 0:
+            torch.testing.assert_close(torch.tensor(have), torch.tensor(wanted), **limits)

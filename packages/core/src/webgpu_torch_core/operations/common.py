@@ -89,6 +89,20 @@ def needs_gradient(*tensors: Any) -> bool:
     return False
 
 
+def refuse_gradients(function: str, **arguments: Any) -> None:
+    """Refuse arguments that PyTorch has no derivative for, by the names that it has for them and for the function.
+
+    Raises:
+        RuntimeError: a gradient would flow to one of them.
+    """
+    for name, each in arguments.items():
+        if needs_gradient(each):
+            raise RuntimeError(
+                f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot have "
+                "requires_grad True."
+            )
+
+
 def attach(
     result: Any,
     title: str,
@@ -120,6 +134,16 @@ def refusing(error: Exception) -> Callable[..., Any]:
         raise type(error)(*error.args)
 
     return run_backward
+
+
+def attach_refusal(result: Any, operator: str, inputs: Sequence[Any], said: bool = False) -> Any:
+    """Give results the node of an operator of PyTorch's that has no derivative there; ``said``: its declaration says so."""
+    if said:
+        title = "".join(part.capitalize() for part in operator.split("_")) + "Backward0"
+        error: Exception = NotImplementedError(f"the derivative for '{operator}' is not implemented.")
+    else:
+        title, error = "NotImplemented", RuntimeError(f"derivative for aten::{operator} is not implemented")
+    return attach(result, title, inputs, refusing(error))
 
 
 def no_view(result: Any) -> Any:

@@ -60,6 +60,10 @@ class _Order:
 order = _Order()
 
 
+#: nodes that PyTorch does not generate: their names tell where they are from
+_OWN = ("AccumulateGrad", "CopySlices", "NotImplemented")
+
+
 class Node:
     """One recorded operation: ``backward(*output_gradients)`` returns a gradient (or None) per edge.
 
@@ -123,7 +127,7 @@ class Node:
     def name(self) -> str:
         """Return the node's name as PyTorch spells it, such as ``AddBackward0``."""
         title = self.title
-        return f"torch::autograd::{title}" if title in ("AccumulateGrad", "CopySlices") else title
+        return f"torch::autograd::{title}" if title in _OWN else title
 
     @property
     def metadata(self) -> dict[Any, Any]:

@@ -11,7 +11,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
 from webgpu_torch_core.dispatch.titles import Named, Positional, titled
-from webgpu_torch_core.operations.common import attach, ordered_as, with_ordered_gradient
+from webgpu_torch_core.operations.common import attach, ordered_as, refuse_gradients, with_ordered_gradient
 from webgpu_torch_core.operations.spatial.resampling import Table, resampled
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, nothing, window_sum
 
@@ -293,6 +293,7 @@ def _fractional(
     if samples is None:
         samples = torch.rand(*source.shape[:2], spatial, dtype=source.dtype, device=source.device)
     else:
+        refuse_gradients(function, random_samples=samples)
         _check_samples(samples, source, spatial)
     lead = tuple(source.shape[:2])
     samples = samples[: lead[0]].detach()

@@ -12,6 +12,7 @@ from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.common import (
     dtype_title,
+    refuse_gradients,
     refuse_types,
     require_castable,
     type_title,
@@ -151,6 +152,7 @@ def binary_cross_entropy(
         )
     if target.dtype is not input.dtype:
         raise RuntimeError(f"Found dtype {type_title(target)} but expected {type_title(input)}")
+    refuse_gradients("binary_cross_entropy", weight=weight)
     refuse_types("binary_cross_entropy", input, 0, 1, 3)
     if weight is not None:
         require_castable(weight.dtype, input.dtype)

@@ -25,7 +25,11 @@ def _title(args: Positional, kwargs: Named) -> str:
         return "DivBackward1"
     if args[7:] or kwargs.get("label_smoothing"):
         return "AddBackward0"
-    return "NllLoss2DBackward0" if input.ndim == 4 else "NllLossBackward0"
+    if input.ndim < 3:
+        return "NllLossBackward0"
+    # Others than images go as images, whose losses are seen in another shape where none is taken together.
+    apart = (args[6] if len(args) > 6 else kwargs.get("reduction")) == "none" and input.ndim != 4
+    return "ViewBackward0" if apart else "NllLoss2DBackward0"
 
 
 @titled(_title)

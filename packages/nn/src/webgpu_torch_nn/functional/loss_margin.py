@@ -8,7 +8,13 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import logsigmoid
 from webgpu_torch_core.dispatch.titles import titled
-from webgpu_torch_core.operations.common import refuse_types, require_castable, require_same_types, type_title
+from webgpu_torch_core.operations.common import (
+    refuse_gradients,
+    refuse_types,
+    require_castable,
+    require_same_types,
+    type_title,
+)
 from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 from webgpu_torch_core.tensors.type_aliases import Number
 
@@ -57,6 +63,7 @@ def soft_margin_loss(
 ) -> Tensor:
     """``log(1 + exp(-y x))``, reduced."""
     reduction = legacy_reduction(size_average, reduce, reduction)
+    refuse_gradients("soft_margin_loss", target=target)
     require_castable(target.dtype, input.dtype)
     if input.dtype.category < 2:
         require_castable(torch.float32, input.dtype)
@@ -136,6 +143,7 @@ def multi_margin_loss(
         raise ValueError("weight must be one-dimensional")
     if weight is not None and weight.numel() != rows.shape[1]:
         raise RuntimeError(f"inconsistent weight size, expected {rows.shape[1]} but got {list(weight.shape)}")
+    refuse_gradients("multi_margin_loss", weight=weight)
     _require_labels("multi_margin_loss_cpu_kernel", input, target)
     require_same_types(input, weight)
     chosen = target.reshape(-1, 1)

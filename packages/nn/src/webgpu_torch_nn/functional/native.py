@@ -9,7 +9,7 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.overrides import publish
-from webgpu_torch_core.operations.common import attach
+from webgpu_torch_core.operations.common import attach, refuse_gradients
 from webgpu_torch_core.operations.outputs import into
 
 from ._arguments import check_places, wide
@@ -36,6 +36,7 @@ def native_batch_norm(
     Raises:
         RuntimeError: running statistics missing outside of training.
     """
+    refuse_gradients("native_batch_norm", running_mean=running_mean, running_var=running_var)
     source, spatial = wide(input), input.ndim - 2
     kept = input.dtype if weight is None else torch.promote_types(input.dtype, weight.dtype)
     if not training:

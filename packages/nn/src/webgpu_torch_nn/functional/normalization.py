@@ -12,7 +12,13 @@ from webgpu_torch_core.api.functional import normalize as normalize
 from webgpu_torch_core.api.functional import rms_norm as rms_norm
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import contiguous_layout
-from webgpu_torch_core.operations.common import image_order, in_order, require_parameter_types, with_ordered_gradient
+from webgpu_torch_core.operations.common import (
+    image_order,
+    in_order,
+    refuse_gradients,
+    require_parameter_types,
+    with_ordered_gradient,
+)
 from webgpu_torch_core.operations.in_place.writing import replaced
 from webgpu_torch_core.operations.neural.layers import standardized
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, window_sum
@@ -113,6 +119,7 @@ def _in_training(
     if (mean is None) is not (variance is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
     _check(input, mean, variance, weight, bias)
+    refuse_gradients("native_batch_norm", running_mean=mean, running_var=variance)
     require_kind(input, False, "batch_norm")
     require_parameter_types(input, weight, bias, mean, variance)
     if eps <= 0:
@@ -141,6 +148,7 @@ def _in_evaluation(
     _check(input, mean, variance, weight, bias)
     if mean is None or variance is None:
         raise RuntimeError(f"{'running_mean' if mean is None else 'running_var'} must be defined in evaluation mode")
+    refuse_gradients("native_batch_norm", running_mean=mean, running_var=variance)
     require_kind(input, False, "batch_norm")
     require_parameter_types(input, weight, bias, mean, variance)
     spatial = input.ndim - 2
@@ -172,6 +180,7 @@ def instance_norm(
         _check_channels(name, values, input.shape[1])
     if (running_mean is None) != (running_var is None):
         raise ValueError("running_mean and running_var must either both be None or neither be None")
+    refuse_gradients("native_batch_norm", running_mean=running_mean, running_var=running_var)
     require_kind(input, False, "batch_norm")
     require_parameter_types(input, weight, bias, running_mean, running_var)
     dims = tuple(range(2, input.ndim))

@@ -101,7 +101,7 @@ def divide_trunc(input, other):
 
 @elementwise(
     takes_numbers=True, wide_second=True, refuses=no_booleans("div_floor_cpu"), divides=True,
-    title="torch::autograd::NotImplemented",
+    title="NotImplemented",
 )  # fmt: skip
 def floor_divide(input, other):
     """``floor(input / other)``, in the promoted type."""

@@ -34,7 +34,7 @@ def isneginf(input):
     return not_equal(input, input) if _is_integer(input) else equal(input, -math.inf)
 
 
-@elementwise(method=False, namespace="internal", title="torch::autograd::NotImplemented")
+@elementwise(method=False, namespace="internal", title="NotImplemented")
 def heaviside_(input, values):
     """0 below zero, ``values`` at zero, 1 above."""
     if isinstance(input, Expression) and input.dtype is bool_:

@@ -136,7 +136,7 @@ def index_reduce(
     return into(result, out, True, (input, index, source))
 
 
-@operation("composite")
+@operation("composite", title="PutBackward0")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
     """``input`` with ``source`` written (or added) at flat positions."""
     if index.dtype.name != "int64":

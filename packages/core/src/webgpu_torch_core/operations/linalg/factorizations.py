@@ -9,7 +9,7 @@ from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes
 from ...notices import warn_of_old_function
 from ...tensors.tensor import Tensor
-from ..common import attach, needs_gradient, no_view, refusing
+from ..common import attach, attach_refusal, needs_gradient, no_view
 from ..creation.ranges import arange, eye
 from ..host_algorithms import host_call
 from ..movement.joining import cat
@@ -97,8 +97,7 @@ def geqrf(input: Tensor, *, out: Any = None) -> Any:
     require_matrix("torch.geqrf", input, "input")
     count = min(input.shape[-2:])
     packed, tau = host_call("geqrf", (input,), (input.shape, (*batch_shape(input), count)), (input.dtype,) * 2, (0,))
-    refused = refusing(NotImplementedError("the derivative for 'geqrf' is not implemented."))
-    attach((packed, tau), "NotImplemented", (input,), refused)
+    attach_refusal((packed, tau), "geqrf", (input,), True)
     return into(make("geqrf", a=packed, tau=tau), out)
 
 
@@ -260,8 +259,7 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
     )
     if check_errors:
         raise_where(info, "torch.linalg.ldl_factor_ex: {where}D[{order},{order}] is zero.")
-    refused = refusing(RuntimeError("derivative for aten::linalg_ldl_factor_ex is not implemented"))
-    attach(packed, "NotImplemented", (A,), refused)
+    attach_refusal(packed, "linalg_ldl_factor_ex", (A,))
     return into(make("linalg_ldl_factor_ex", LD=packed, pivots=pivots, info=info), out)
 
 
@@ -285,6 +283,5 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False,
     factors, exchanges = LD.expand(*batch, *LD.shape[-2:]), pivots.expand(*batch, pivots.shape[-1])
     inputs = (factors, exchanges, right)
     (result,) = host_call("ldl_solve", inputs, (right.shape,), (B.dtype,), (0,), hermitian=hermitian)
-    refused = refusing(RuntimeError("derivative for aten::linalg_ldl_solve is not implemented"))
-    attach(result, "NotImplemented", (LD, B), refused)
+    attach_refusal(result, "linalg_ldl_solve", (LD, B))
     return into(result, out, True)

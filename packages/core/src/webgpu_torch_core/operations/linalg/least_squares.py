@@ -9,7 +9,7 @@ from ...ir.dtypes import int64
 from ...ir.type_limits import finfo
 from ...record.devices import on_host
 from ...tensors.tensor import Tensor
-from ..common import attach, needs_gradient, no_view, type_title
+from ..common import attach, needs_gradient, no_view, refuse_gradients, type_title
 from ..movement.joining import cat
 from ..outputs import into
 from ..return_types import make
@@ -86,7 +86,9 @@ def pinv(
         )
     if hermitian:
         require_square("linalg.eigh", input)
-    return into(_pinv(input, rcond if rcond is not None else rtol, atol, hermitian)[0], out)
+    rtol = rcond if rcond is not None else rtol
+    refuse_gradients("linalg_pinv", atol=atol, rtol=rtol)
+    return into(_pinv(input, rtol, atol, hermitian)[0], out)
 
 
 @operation("composite")

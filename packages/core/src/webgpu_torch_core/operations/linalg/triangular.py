@@ -189,7 +189,7 @@ def cholesky_inverse(input: Tensor, upper: bool = False, *, out: Tensor | None =
     return into(cholesky_solve(one, input, upper), out)
 
 
-@operation("composite", namespace="linalg", method=False)
+@operation("composite", namespace="linalg", method=False, title="LinalgHouseholderProductBackward0")
 def householder_product(A: Tensor, tau: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The first columns of the product of reflections ``I - tau v v^H`` whose vectors are below the diagonal of A.
 

@@ -162,19 +162,25 @@ def ravel(input: Tensor) -> Tensor:
 @operation("view")
 def permute(input: Tensor, *dims: Any, **named: Any) -> Tensor:
     """Dimensions in another order."""
-    order = sizes_from(one_or_named("permute", dims, named, "dims"))
-    if len(order) != input.ndim:
+    inverse, target = _permuted(input._layout, sizes_from(one_or_named("permute", dims, named, "dims")))
+    return make_view(input, target, "PermuteBackward0", lambda grad: permute(grad, inverse))
+
+
+@lru_cache(maxsize=8192)
+def _permuted(source: Layout, dims: tuple[int, ...]) -> tuple[tuple[int, ...], Layout]:
+    """Return the order that brings dimensions back, and the layout with them in another order."""
+    if len(dims) != source.ndim:
         raise RuntimeError(
             f"permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
-            f"ordering of dimensions i.e. input.dim() = {input.ndim} is not equal to len(dims) = {len(order)}"
+            f"ordering of dimensions i.e. input.dim() = {source.ndim} is not equal to len(dims) = {len(dims)}"
         )
-    order = tuple(wrap_dimension(each, input.ndim) for each in order)
+    order = tuple(wrap_dimension(each, source.ndim) for each in dims)
     if len(set(order)) != len(order):
         raise RuntimeError("permute(): duplicate dims are not allowed.")
-    source = input._layout
     inverse = tuple(sorted(range(len(order)), key=lambda index: order[index]))
-    target = layout(tuple(source.shape[i] for i in order), tuple(source.strides[i] for i in order), source.offset)
-    return make_view(input, target, "PermuteBackward0", lambda grad: permute(grad, inverse))
+    return inverse, layout(
+        tuple(source.shape[i] for i in order), tuple(source.strides[i] for i in order), source.offset
+    )
 
 
 @operation("view", aliases=("swapdims",))

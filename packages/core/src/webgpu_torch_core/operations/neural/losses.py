@@ -11,7 +11,7 @@ from ...ir.layouts import broadcast_shapes as common_shape
 from ...replay.recipes import remembered, saves_arguments
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import attach, needs_gradient, refuse_types, require_same_types, type_title
+from ..common import attach, needs_gradient, refuse_gradients, refuse_types, require_same_types, type_title
 from ..creation.ranges import arange
 from ..elementwise.choosing import where
 from ..elementwise.overloads import clamp, masked_fill
@@ -60,6 +60,7 @@ def _check_classes(input: Tensor, target: Tensor, classes: int) -> None:
 
 def _check_target(input: Tensor, target: Tensor, weight: Tensor | None) -> None:
     classes = 0 if input.ndim == 1 else 1
+    refuse_gradients("nll_loss_forward" if input.ndim < 3 else "nll_loss2d_forward", weight=weight)
     _check_classes(input, target, classes)
     _check_weight(weight, input, classes)
     refuse_types("nll_loss_out_frame", input, 0, 1, 3)
@@ -243,7 +244,10 @@ def binary_cross_entropy_with_logits(
     """Binary cross entropy of logits, reduced, without overflow."""
     if target._layout.shape != input._layout.shape:
         raise ValueError(f"Target size ({target.shape}) must be the same as input size ({input.shape})")
-    positive = target if pos_weight is None else target * weighing(pos_weight, target)
-    # -(t log s(x) + (1 - t) log s(-x)) with log s(-x) = log s(x) - x
-    loss = (1.0 - target) * input - (positive + 1.0 - target) * e.logsigmoid(input)
+    refuse_gradients("binary_cross_entropy_with_logits", weight=weight, pos_weight=pos_weight)
+    # -(w t log s(x) + (1 - t) log s(-x)) with log s(-x) = log s(x) - x; a target and one less of it are no small number in between.
+    log = e.logsigmoid(input)
+    if pos_weight is not None:
+        log = ((weighing(pos_weight, target) - 1.0) * target + 1.0) * log
+    loss = (1.0 - target) * input - log
     return _reduced(loss if weight is None else loss * weighing(weight, loss), reduction)

@@ -9,7 +9,7 @@ from ...ir.layouts import broadcast_shapes
 from ...random_streams.streams import MersenneTwister
 from ...record.devices import engine_for, host_device, on_host
 from ...tensors.tensor import Tensor
-from ..common import attach, require_tensor, type_title
+from ..common import attach, attach_refusal, require_tensor, type_title
 from ..creation.factories import from_bytes
 from ..creation.reading import read_bytes
 from .draws import source_generator
@@ -54,7 +54,7 @@ def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     shape = broadcast_shapes(count._layout.shape, prob._layout.shape)
     trials, chances = (each.detach().expand(shape) for each in (count, prob))
     result = _drawn("binomial", count, generator, trials, read_bytes(chances))
-    return attach(result, "BinomialBackward0", (count, prob), lambda grad: (count.new_zeros(count.shape), None))
+    return attach_refusal(result, "binomial", (count, prob))
 
 
 def _drawn(kind: str, input: Tensor, generator: Generator | None, first: Tensor, second: bytearray | None) -> Tensor:

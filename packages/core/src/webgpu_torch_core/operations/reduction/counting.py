@@ -9,6 +9,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, float32, float64, int32, int64
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
+from ..common import attach_refusal
 from ..creation.ranges import arange
 from ..host_algorithms import has_algorithm, host_call
 from ..indexing.scatter_reductions import scatter_reduce
@@ -46,7 +47,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     count = max(most + 1, minlength)
     if weights is None:
         return counted(values, values.new_ones(values.numel(), dtype=int32), count).to(kind)
-    return values.new_zeros(count, dtype=kind).index_add(0, values, weights.detach().to(kind))
+    sums = values.new_zeros(count, dtype=kind).index_add(0, values, weights.detach().to(kind))
+    return attach_refusal(sums, "bincount", (weights,))
 
 
 def counted(places: Tensor, amounts: Tensor, count: int) -> Tensor:
@@ -67,7 +69,7 @@ _SEGMENT_REDUCTIONS = {
 }
 
 
-@operation("composite", method=False)
+@operation("composite", method=False, title="SegmentReduceBackward0")
 def segment_reduce(
     data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None,
     offsets: Tensor | None = None, axis: int = 0, unsafe: bool = False, initial: Number | None = None,

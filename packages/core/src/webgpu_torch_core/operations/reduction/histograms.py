@@ -10,7 +10,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import float32, float64, int32, int64
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach, refuse_types, refusing
+from ..common import attach_refusal, refuse_types
 from ..creation.ranges import linspace
 from ..elementwise.choosing import where
 from ..elementwise.overloads import clamp
@@ -69,10 +69,8 @@ def histogram(
     """How many elements (or how much weight) lie between neighbouring edges, and the edges."""
     edges = bins if isinstance(bins, Tensor) else _edges(input.reshape(-1), int(bins), range)
     counts = _counts(input.reshape(-1, 1), [edges], None if weight is None else weight.reshape(-1), density)
-    refused = refusing(RuntimeError("derivative for aten::histogram is not implemented"))
-    edges = attach(edges.detach(), "NotImplemented", (input,), refused)
-    result = make("histogram", hist=attach(counts, "NotImplemented", (input,), refused), bin_edges=edges)
-    return into(result, out)
+    found = [attach_refusal(each, "histogram", (input, weight)) for each in (counts, edges.detach())]
+    return into(make("histogram", hist=found[0], bin_edges=found[1]), out)
 
 
 @operation("composite", method=False)
@@ -111,7 +109,11 @@ def histogramdd(
         for number, each in enumerate(sizes)
     ]
     counts = _counts(points, edges, None if weight is None else weight.reshape(-1), density)
-    return make("histogramdd", hist=counts, bin_edges=tuple(edges))
+    given = "cts" if all(isinstance(each, int) for each in sizes) else "tensors"
+    hist = attach_refusal(counts, f"_histogramdd_from_bin_{given}", (input, weight))
+    if given == "cts":
+        edges = [attach_refusal(each.detach(), "_histogramdd_bin_edges", (input, weight)) for each in edges]
+    return make("histogramdd", hist=hist, bin_edges=tuple(edges))
 
 
 _numbers = range
@@ -148,7 +150,7 @@ def _counts(points: Tensor, edges: list[Tensor], weight: Tensor | None, density:
     if weight is None:
         result = counted(flat, inside.to(int32), size).to(points.dtype)
     else:
-        result = points.new_zeros(size).index_add(0, flat, inside.to(points.dtype) * weight)
+        result = points.new_zeros(size).index_add(0, flat, inside.to(points.dtype) * weight.detach())
     result = result.reshape(shape)
     if density:
         result = result / result.sum()

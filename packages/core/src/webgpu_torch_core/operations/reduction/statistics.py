@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
-from ...dispatch.titles import by_dimension
-from ...ir.dtypes import dtype, float32, int32, int64, promote_types
+from ...dispatch.titles import by_dimension, retitled
+from ...ir.dtypes import bool_, dtype, float32, int32, int64, promote_types
 from ...ir.layouts import existing_dimension, wrap_dimension
 from ...notices import warn
 from ...replay.recipes import remembered
@@ -268,7 +268,13 @@ def corrcoef(input: Tensor) -> Tensor:
 @operation("composite", method=False)
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int = -1) -> Tensor:
     """The integral along a dimension by the trapezoidal rule, over positions ``x`` or in steps ``dx``."""
-    return _trapezoids(y, x, dx, dim).sum(dim)
+    axis = existing_dimension(dim, y.ndim)
+    if not y.shape[axis]:
+        return y.new_zeros((*y.shape[:axis], *y.shape[axis + 1 :]))
+    sums, width = _trapezoids("trapezoid", y, x, dx, dim)
+    if width is None:
+        return retitled(sums.sum(dim) * (dx / 2.0), "MulBackward1")
+    return retitled((sums * width).sum(dim) / 2.0, "DivBackward1")
 
 
 @operation("composite", method=False)
@@ -280,26 +286,36 @@ def trapz(y: Tensor, x: Tensor | None = None, *, dx: float = 1.0, dim: int = -1)
 @operation("composite", method=False)
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Number = 1.0, dim: int = -1) -> Tensor:
     """The running integral along a dimension by the trapezoidal rule."""
-    if is_half(y):
-        return cumulative_trapezoid(wide(y), None if x is None else wide(x), dx=dx, dim=dim).to(y.dtype)
-    return _trapezoids(y, x, dx, dim).cumsum(dim)
+    sums, width = _trapezoids("cumulative_trapezoid", y, x, dx, dim)
+    if width is None:
+        return (sums * (dx / 2.0)).cumsum(dim)
+    return retitled((sums * width).cumsum(dim) / 2.0, "DivBackward1")
 
 
-def _trapezoids(y: Tensor, x: Tensor | None, dx: Number, dim: int) -> Tensor:
+def _trapezoids(function: str, y: Tensor, x: Tensor | None, dx: Number, dim: int) -> tuple[Tensor, Tensor | None]:
+    """Return the sums of neighbours and, where they are not all ``dx``, the distances between them.
+
+    Raises:
+        RuntimeError: truth values, a ``dx`` that is no real number, or positions that are not one for each sample.
+    """
+    if y.dtype is bool_ or (x is not None and x.dtype is bool_):
+        names = "`y`" if x is None else "`x` or `y`"
+        raise RuntimeError(f"{function}: received a bool input for {names}, but bool is not supported")
     if isinstance(dx, bool | complex):
-        raise RuntimeError("trapezoid: Currently, we only support dx as a real number")
+        raise RuntimeError(f"{function}: Currently, we only support dx as a real number.")
     axis = existing_dimension(dim, y.ndim)
     size = max(y.shape[axis] - 1, 0)
     low, high = narrow(y, axis, 0, size), narrow(y, axis, min(1, y.shape[axis]), size)
     if x is None:
-        return (low + high) * (dx / 2.0) if y.dtype.category == 2 else (low + high) / 2.0 * dx
-    if x.ndim == 1 and y.ndim > 1:
+        return low + high, None
+    if x.ndim == 1:
         if x.shape[0] != y.shape[axis]:
-            raise RuntimeError("trapezoid: There must be one `x` value for each sample point")
+            raise RuntimeError(f"{function}: There must be one `x` value for each sample point")
         x = x.reshape(tuple(-1 if place == axis else 1 for place in range(y.ndim)))
     steps = x.ndim - y.ndim + axis
-    width = narrow(x, steps, 1, x.shape[steps] - 1) - narrow(x, steps, 0, x.shape[steps] - 1) if size else low
-    return width * (low + high) / 2.0
+    count = max(x.shape[steps] - 1, 0)
+    width = narrow(x, steps, min(1, x.shape[steps]), count) - narrow(x, steps, 0, count)
+    return low + high, width
 
 
 @operation("composite", method=False)

@@ -13,7 +13,7 @@ from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, contiguous_layout, existing_dimension, wrap_dimension
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
-from ..common import attach, kernel_cache, no_view, record, refuse_types, refusing, type_title
+from ..common import attach_refusal, kernel_cache, no_view, record, refuse_types, type_title
 from ..creation.factories import tensor
 from ..creation.ranges import arange
 from ..elementwise.call import result_type
@@ -276,11 +276,6 @@ def _runs(order: Tensor, fresh: Tensor, counted: bool, inverse: bool) -> tuple[A
     return starts, back, ends - starts if counted else None
 
 
-def _refused(result: Tensor, input: Tensor, error: Exception) -> Tensor:
-    """Return distinct elements, which require a gradient as their input does although there is none."""
-    return attach(result, "NotImplemented", (input,), refusing(error))
-
-
 def _packed(result: Tensor, inverse: Any, counts: Any, return_inverse: bool, return_counts: bool) -> Any:
     found = [result, *([inverse] if return_inverse else []), *([counts] if return_counts else [])]
     return found[0] if len(found) == 1 else tuple(found)
@@ -314,11 +309,10 @@ def unique_consecutive(
 
 def _unique_elements(name: str, input: Tensor, return_inverse: bool, return_counts: bool) -> Any:
     """Return the first element of each run of equal ones, of elements in order unless only neighbours are compared."""
-    refused = NotImplementedError(f"the derivative for '{name}' is not implemented.")
     values = input.detach().reshape(-1)
     if values.numel() == 0:
         none = values.new_zeros(0, dtype=int64)
-        first = _refused(values.clone(), input, refused)
+        first = attach_refusal(values.clone(), name, (input,), True)
         return _packed(first, no_view(none.reshape(input.shape)), none, return_inverse, return_counts)
     if has_algorithm(values, "unique"):
         # bfloat16 is kept as its bits.
@@ -328,12 +322,14 @@ def _unique_elements(name: str, input: Tensor, return_inverse: bool, return_coun
             consecutive=name != "_unique2", inverse=return_inverse, counts=return_counts,
         )  # fmt: skip
         back = no_view(back.reshape(input.shape)) if return_inverse else None
-        return _packed(_refused(first.to(values.dtype), input, refused), back, counts, return_inverse, return_counts)
+        return _packed(
+            attach_refusal(first.to(values.dtype), name, (input,), True), back, counts, return_inverse, return_counts
+        )
     values, order = sort(values, 0) if name == "_unique2" else (values, arange(values.numel(), device=input.device))
     fresh = cat([values.new_ones(1, dtype=int64).bool(), values[1:] != values[:-1]], 0)
     starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
     back = no_view(back.reshape(input.shape)) if back is not None else None
-    return _packed(_refused(values[starts], input, refused), back, counts, return_inverse, return_counts)
+    return _packed(attach_refusal(values[starts], name, (input,), True), back, counts, return_inverse, return_counts)
 
 
 def _row_ranks(rows: Tensor) -> Tensor:
@@ -361,7 +357,6 @@ def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts:
     refuse_types("unique_dim", input, 3)
     axis = existing_dimension(dim, input.ndim)
     name = "unique_dim_consecutive" if consecutive else "unique_dim"
-    refused = NotImplementedError(f"the derivative for '{name}' is not implemented.")
     moved = input.detach().movedim(axis, 0)
     count = moved.shape[0]
     width = math.prod(moved.shape[1:])
@@ -371,7 +366,9 @@ def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts:
         if count and not width:
             raise RuntimeError("There are 0 sized dimensions, and they aren't selected, so unique cannot be applied")
         none = input.new_zeros(0, dtype=int64)
-        return _packed(_refused(input.detach().clone(), input, refused), none, none, return_inverse, return_counts)
+        return _packed(
+            attach_refusal(input.detach().clone(), name, (input,), True), none, none, return_inverse, return_counts
+        )
     rows = moved.reshape(count, width)
     order = arange(count, device=input.device)
     if consecutive:
@@ -382,4 +379,4 @@ def _unique_slices(input: Tensor, dim: int, return_inverse: bool, return_counts:
     fresh = cat([different.new_ones(1, dtype=int64).bool(), different], 0)
     starts, back, counts = _runs(order, fresh, return_counts, return_inverse)
     result = no_view(ordered[starts].reshape((-1, *moved.shape[1:])).movedim(0, axis))
-    return _packed(_refused(result, input, refused), back, counts, return_inverse, return_counts)
+    return _packed(attach_refusal(result, name, (input,), True), back, counts, return_inverse, return_counts)
