@@ -27,7 +27,7 @@ Program = list[tuple[str, int, int]]
 
 @pytest.fixture(autouse=True)
 def every_kernel_is_a_submit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "SUBMIT_SIZES", (1,))
+    monkeypatch.setattr(replay, "LARGEST_SUBMIT", 1)
 
 
 def same(found: Any, expected: Any) -> None:

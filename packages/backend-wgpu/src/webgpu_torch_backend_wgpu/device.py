@@ -63,7 +63,7 @@ class WgpuDevice(Device):
 
     def __init__(self, gpu: Gpu, adapter: Adapter, facts: Facts, index: int) -> None:
         self.name = f"webgpu:{index}"
-        self.gpu, self.adapter, self.head_start = gpu, adapter, gpu.head_start
+        self.gpu, self.adapter = gpu, adapter
         self.capabilities = capabilities(adapter, gpu, facts)
         self.plan_facts = repr(self.capabilities)
         self.maximum_bindings = maximum_bindings(self.capabilities)

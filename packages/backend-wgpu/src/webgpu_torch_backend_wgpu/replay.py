@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
 AnyBuffer = Buffer | LongBuffer
-#: dispatches per submit: the first ones are small so that the GPU starts early
-SUBMIT_SIZES = (32, 64, 128, 256)
+#: most dispatches of a submit
+LARGEST_SUBMIT = 256
 #: sets of buffers of one plan whose recordings are kept
 RECORDINGS_PER_PLAN = 64
 #: buffers for reports, which are read together, and the bytes of each: one report for every slot
@@ -307,7 +307,7 @@ class Replayer:
         recording = Recording()
         count = 0
         for number, entry in enumerate(prepared.steps):
-            if count >= SUBMIT_SIZES[min(len(recording.commands) - 1, len(SUBMIT_SIZES) - 1)]:
+            if count >= min(self.gpu.first_submit << (len(recording.commands) - 1), LARGEST_SUBMIT):
                 recording.commands.append(array("q"))
                 recording.steps.append(number)
                 count = 0

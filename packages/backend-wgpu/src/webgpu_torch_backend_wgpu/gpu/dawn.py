@@ -52,8 +52,8 @@ _COMPONENTS = {1: "f32", 2: "f16", 3: "u32", 4: "i32", 5: "u8", 6: "i8"}
 _SUBMITS_IN_FLIGHT, _ASK_EVERY = 64, 8
 #: seconds that a wait for a GPU asks again and again before it sleeps: to be woken takes tens of microseconds
 _POLLING = 0.002
-#: seconds of work that are handed over by themselves where another thread encodes them
-_HEAD_START = 1e-4
+#: dispatches that are submitted first where another thread encodes them: a submit takes it twice as long as a dispatch
+_FIRST_SUBMIT = 8
 
 
 def library() -> str | None:
@@ -234,6 +234,7 @@ class DawnRuntime(Runtime):
         # What is checked is refused before the next is recorded.
         if threads and not config.CHECKED.is_on() and (path := encoder_library()) is not None:
             gpu.encoder = Encoder(gpu, self._instance, _ASK_EVERY, _SUBMITS_IN_FLIGHT // _ASK_EVERY, polling > 0, path)
+            gpu.first_submit = _FIRST_SUBMIT
         return gpu
 
 

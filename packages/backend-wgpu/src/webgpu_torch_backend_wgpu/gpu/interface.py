@@ -16,7 +16,6 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from webgpu_torch_core.backend.interface import Device
 from webgpu_torch_core.ir.records import Record
 
 #: how many integers a command takes, and what it begins with
@@ -196,8 +195,9 @@ class Gpu(ABC):
     lowers_clock: bool = False
     #: whether one thread may compile while others use it, by :meth:`pipeline_beside`
     compiles_beside: bool = False
-    #: seconds of work that are worth a submit by themselves: less where another thread encodes them
-    head_start: float = Device.head_start
+    #: dispatches of a recording that are submitted first, so that the GPU starts early, each submit after it having twice as many:
+    #: fewer where another thread encodes them
+    first_submit: int = 32
     #: True where there are no threads to wait for results, so that coroutines await :meth:`arrive`
     awaited: bool = False
 
