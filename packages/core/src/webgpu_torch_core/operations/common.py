@@ -80,6 +80,12 @@ def _title(engine: Any) -> str:
     return engine.name if isinstance(engine, MetaEngine) else engine.device.name
 
 
+def stores_some(tensor: Tensor) -> bool:
+    """Return whether kernels of a tensor's device store at computed places, and some of their coordinates only."""
+    engine = tensor._storage.value.engine
+    return not isinstance(engine, MetaEngine) and engine.device.places
+
+
 def needs_gradient(*tensors: Any) -> bool:
     """Return whether an operation on these must record a gradient."""
     if recording.enabled:

@@ -398,7 +398,7 @@ def _in_order_of_memory(kernel: Kernel, numel: int) -> Pointwise | None:
     if not isinstance(kernel, Pointwise) or len(kernel.stores) != 1 or kernel.outputs[0].initial is not None:
         return None
     shape, (store,) = kernel.shape, kernel.stores
-    if store.offset or kernel.elements() != numel:
+    if store.offset or kernel.elements() != numel or not store.is_plain:
         return None
     # Along a dimension of one element nothing is strided.
     real = [place for place, size in enumerate(shape) if size != 1]

@@ -12,7 +12,17 @@ from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, layout
 from ...ir.monoids import monoid
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach_zeros, check_apart, kernel_cache, needs_gradient, no_view, record, row_major, type_title
+from ..common import (
+    attach_zeros,
+    check_apart,
+    kernel_cache,
+    needs_gradient,
+    no_view,
+    record,
+    row_major,
+    stores_some,
+    type_title,
+)
 from ..creation.ranges import arange
 from ..creation.strided import constant_pad_nd
 from ..elementwise.choosing import where
@@ -217,7 +227,10 @@ def _picked(words: Tensor, running: Tensor, values: Tensor | None, count: int) -
     source = None if values is None else values._layout
     numel = 0 if values is None else values._storage.value.numel
     kind = int64 if values is None else values.dtype
-    kernel = _picking_kernel(words.numel(), running.dtype, source, numel, kind, count)
+    # Elements of a word could not be stored by themselves.
+    many = kind.itemsize >= 4 and count * _MANY >= words.numel() * _BITS
+    make = _storing_kernel if many and stores_some(words) else _picking_kernel
+    kernel = make(words.numel(), running.dtype, source, numel, kind, count)
     return record(kernel, (words, running) if values is None else (words, running, values), (), ((count,),))
 
 
@@ -248,7 +261,7 @@ def _picked_value(words: int, running: dtype, source: Layout | None, kind: dtype
     group = ir.apply("minimum", group, words - 1)
     word = ir.cast(ir.cast(ir.load_at(0, group, float32), int32), uint32)
     counts = [word & ((1 << _BITS) - 1)]
-    for width, mask in ((1, 0x5555), (2, 0x3333), (4, 0x0F0F)):
+    for width, mask in _FIELDS[:3]:
         counts.append((counts[-1] & mask) + ((counts[-1] >> width) & mask))
     # How many hold before it.
     before = ir.load_at(1, group, running) - ir.cast(ir.cast(word >> _BITS, int32), running)
@@ -261,8 +274,41 @@ def _picked_value(words: int, running: dtype, source: Layout | None, kind: dtype
     return ir.cast(place, kind) if source is None else ir.load_at(2, place * source.strides[0] + source.offset, kind)
 
 
-#: flags in a word
+@kernel_cache
+def _storing_kernel(
+    words: int, running: dtype, source: Layout | None, numel: int, kind: dtype, count: int
+) -> Pointwise:
+    """Return the kernel in which each flag that holds has its position, or the value there, stored at its number among them."""
+    word = ir.cast(ir.cast(ir.load(0, 0, (1, 0), float32), int32), uint32)
+    bit = ir.cast(ir.coordinate(1), uint32)
+    flag = ir.binary("equal", ir.binary("shift_right", word, bit) & 1, 1)
+    # How many hold before it, in its word and before that.
+    below = word & (ir.binary("shift_left", ir.constant(1, uint32), bit) - 1)
+    for width, mask in _FIELDS:
+        below = (below & mask) + ((below >> width) & mask)
+    number = ir.load(1, 0, (1, 0), running) - ir.cast(ir.cast(word >> _BITS, int32), running)
+    number = number + ir.cast(ir.cast(below, int32), running)
+    operands = [Operand(float32, words), Operand(running, words)]
+    place = ir.cast(ir.coordinate(0), running) * _BITS + ir.cast(ir.coordinate(1), running)
+    value: ir.Expression = ir.cast(place, kind)
+    if source is not None:
+        operands.append(Operand(kind, numel))
+        (stride,) = source.strides
+        if source.numel == words * _BITS:
+            value = ir.load(2, source.offset, (_BITS * stride, stride), kind)
+        else:
+            inside = ir.apply("minimum", place, source.numel - 1)
+            value = ir.load_at(2, inside * stride + source.offset, kind)
+    where = flag & ir.binary("less", number, count)
+    store = Store(0, 0, (0, 0), value, number, where)
+    return Pointwise(tuple(operands), (Output(kind, count, None),), (), "pick", (words, _BITS), (store,))
+
+
+#: flags in a word, and the fields of it in which bits are counted: widths, and masks of every other one
 _BITS = 16
+_FIELDS = ((1, 0x5555), (2, 0x3333), (4, 0x0F0F), (8, 0x00FF))
+#: times as many flags as hold for which it takes less to look at all of them than to search each that holds
+_MANY = 16
 #: elements from which on handing work over pays
 _LARGE = 1 << 20
 

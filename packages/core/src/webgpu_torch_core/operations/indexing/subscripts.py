@@ -392,8 +392,9 @@ def _put(view: Tensor, indices: _Indices, value: Tensor, accumulate: bool, fills
         return
     if value.numel() == 0:
         # Where nothing is written, positions may be outside, as where nothing is read.
-        if needs_gradient(value):
-            view.copy_(attach_zeros(view.clone(), "IndexPutBackward0", (value,)))
+        if needs_gradient(plain, value):
+            made = attach_zeros(plain.clone(), "IndexPutBackward0", (value,))
+            assign(plain, retitled(made, "IndexPutBackward0"), fresh=True)
         return
     write = _write_rows if needs_gradient(view, value) else _written
     found = write(plain, tuple(indices), tuple(sorted(indices.found)), value, accumulate)

@@ -20,8 +20,8 @@ from ...ir.expression import Expression
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, contiguous_layout, number_of_elements, part_layout
 from ...record.devices import device
-from ...tensors.tensor import MetaEngine, Tensor
-from ..common import kernel_cache, record
+from ...tensors.tensor import Tensor
+from ..common import kernel_cache, record, stores_some
 from ..complex.interleaving import complex_alias, real_alias
 from ..movement.joining import element_index
 from .fourier_constants import circle, constant
@@ -120,19 +120,18 @@ def transformed(
     shape[axis] = count
     kind = input.dtype.to_real()
     every = passes(count)
-    engine = input._engine
-    stores_some = not isinstance(engine, MetaEngine) and engine.device.places
+    some = stores_some(input)
     for number, each in enumerate(every):
         last = number == len(every) - 1
         kernel = _pass_kernel(
             each, input._layout, input._storage.value.numel, kind, tuple(shape), axis, sign, factor if last else 1.0,
-            source if number == 0 else "complex", result if last and (result == "real" or stores_some) else "complex",
+            source if number == 0 else "complex", result if last and (result == "real" or some) else "complex",
         )  # fmt: skip
         given = input if source == "real" and number == 0 else real_alias(input)
         made = record(kernel, (given, *turns[number : number + (not last)]), (), ((kernel.outputs[0].numel,),))
         if last and result == "real":
             return Tensor._from_storage(made._storage, contiguous_layout(tuple(shape)), kind, input.device)
-        if last and result == "half" and stores_some:
+        if last and result == "half" and some:
             shape[axis] = count // 2 + 1
         pairs = Tensor._from_storage(made._storage, contiguous_layout((*shape, 2)), kind, input.device)
         input = complex_alias(pairs)
