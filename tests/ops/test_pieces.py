@@ -55,3 +55,19 @@ def test_writes(recording: bool) -> None:
             one.mul_(2)
             messages.append(x.tolist())
     assert messages[0] == messages[1]
+
+
+@given(
+    kind=st.sampled_from(("int64", "int32", "int16", "int8", "uint8")), sizes=st.lists(st.integers(1, 4), max_size=3),
+    shape=st.lists(st.integers(0, 3), max_size=2), seed=st.integers(0, 99),
+)  # fmt: skip
+def test_coordinates_of_positions(kind: str, sizes: list[int], shape: list[int], seed: int) -> None:
+    """They are int64 whatever the positions are, and lie together in memory."""
+    flat = torch.randint(0, torch.Size(sizes).numel(), shape, generator=torch.Generator().manual_seed(seed)).tolist()
+
+    def read(library: Any) -> Any:
+        positions = library.tensor(flat, dtype=library.int64).reshape(shape).to(getattr(library, kind))
+        found = library.unravel_index(positions, tuple(sizes))
+        return [(str(each.dtype)[-5:], each.tolist(), each.stride() if each.numel() else None) for each in found]
+
+    assert read(ours) == read(torch)

@@ -222,7 +222,7 @@ def group_norm(
     require_parameter_types(input, weight, bias)
     require_kind(input, False, "GroupNormKernelImpl")
     if not input.numel():
-        return _scaled(wide(input), weight, bias, len(rest), input.dtype)
+        return _scaled(wide(input.clone()), weight, bias, len(rest), input.dtype)
     order = image_order(input)
     if order is torch.contiguous_format:
         normal = standardized(wide(input).reshape(count, num_groups, -1), (2,), eps).reshape(input.shape)

@@ -10,7 +10,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.notices import alert_not_deterministic
-from webgpu_torch_core.operations.common import dtype_title, in_order, ordered_as, with_ordered_gradient
+from webgpu_torch_core.operations.common import dtype_title, in_order, ordered_as, refuse_types, with_ordered_gradient
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.operations.spatial.sliding_windows import (
     Window,
@@ -331,9 +331,9 @@ def _unpool(
         raise RuntimeError(
             f"{function}(): Expected input to have non-zero size for non-batch dimensions, but got {list(input.shape)}"
         )
-    lead = tuple(source.shape[:2])
-    flat, places = source.reshape(*lead, -1), indices.reshape(*lead, -1)
-    count = math.prod(sizes)
+    refuse_types(f"max_unpool{max(spatial, 2)}d", input, 0, 1, 3)
+    lead, count = tuple(source.shape[:2]), math.prod(sizes)
+    flat, places = (each.reshape(*lead, math.prod(source.shape[2:])) for each in (source, indices))
     refuse_any(
         (places < 0) | (places >= count),
         f"Found an invalid max index (output volumes are of size {'x'.join(map(str, sizes))})",

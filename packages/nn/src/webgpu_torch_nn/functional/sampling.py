@@ -9,7 +9,7 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.titles import Named, Positional, titled
 from webgpu_torch_core.notices import warn
-from webgpu_torch_core.operations.common import require_same_types, with_gradient_in
+from webgpu_torch_core.operations.common import attach_zeros, require_same_types, with_gradient_in
 from webgpu_torch_core.operations.elementwise.rounding import lost_position_
 from webgpu_torch_core.operations.spatial.grid_sampling import gathered_sum
 from webgpu_torch_core.replay.recipes import remembered
@@ -166,7 +166,7 @@ def grid_sample(
         warn(_CORNERS_NOTE)
     align = bool(align_corners)
     if not input.numel() or not grid.numel():
-        return input.new_zeros((*input.shape[:2], *grid.shape[1:-1]))
+        return attach_zeros(input.new_zeros((*input.shape[:2], *grid.shape[1:-1])), "", (input, grid))
     result = _sampled(input, grid, mode, padding_mode, align)
     # The position of a nearest neighbour has a gradient, of zero.
     return result + grid.sum() * 0 if mode == "nearest" and grid.requires_grad else result

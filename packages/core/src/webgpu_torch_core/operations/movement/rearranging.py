@@ -25,7 +25,7 @@ from ..creation.ranges import arange
 from ..indexing.nonzero import coordinates, nonzero_positions
 from ..outputs import into
 from .joining import cat, flip, place_inside, several, stack
-from .splitting import chunk, split
+from .splitting import chunk, split, unbind
 from .views import narrow
 
 if TYPE_CHECKING:
@@ -396,10 +396,11 @@ def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
     if any(each < 0 for each in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
     found: list[Tensor] = []
+    rest = indices.to(int64)
     for size in reversed(sizes):
-        found.append(indices % size)
-        indices = indices // size
-    return tuple(reversed(found))
+        found.append(rest % size)
+        rest = rest // size
+    return unbind(stack(found[::-1], -1), -1) if found else ()
 
 
 @operation("composite", method=False)
