@@ -80,12 +80,6 @@ def _title(engine: Any) -> str:
     return engine.name if isinstance(engine, MetaEngine) else engine.device.name
 
 
-def stores_some(tensor: Tensor) -> bool:
-    """Return whether kernels of a tensor's device store at computed places, and some of their coordinates only."""
-    engine = tensor._storage.value.engine
-    return not isinstance(engine, MetaEngine) and engine.device.places
-
-
 def needs_gradient(*tensors: Any) -> bool:
     """Return whether an operation on these must record a gradient."""
     if recording.enabled:
@@ -93,20 +87,6 @@ def needs_gradient(*tensors: Any) -> bool:
             if isinstance(each, Tensor) and each.requires_grad:
                 return True
     return False
-
-
-def refuse_gradients(function: str, **arguments: Any) -> None:
-    """Refuse arguments that PyTorch has no derivative for, by the names that it has for them and for the function.
-
-    Raises:
-        RuntimeError: a gradient would flow to one of them.
-    """
-    for name, each in arguments.items():
-        if needs_gradient(each):
-            raise RuntimeError(
-                f"The function '{function}' is not differentiable with respect to argument '{name}'. This input cannot have "
-                "requires_grad True."
-            )
 
 
 def attach(
@@ -131,25 +111,6 @@ def attach(
         if each.dtype.category >= 2 and (differentiable is None or number in differentiable):
             each._set_gradient(node, number)
     return result
-
-
-def refusing(error: Exception) -> Callable[..., Any]:
-    """Return the backward of what has no derivative: it raises."""
-
-    def run_backward(*grads: Any) -> Any:
-        raise type(error)(*error.args)
-
-    return run_backward
-
-
-def attach_refusal(result: Any, operator: str, inputs: Sequence[Any], said: bool = False) -> Any:
-    """Give results the node of an operator of PyTorch's that has no derivative there; ``said``: its declaration says so."""
-    if said:
-        title = "".join(part.capitalize() for part in operator.split("_")) + "Backward0"
-        error: Exception = NotImplementedError(f"the derivative for '{operator}' is not implemented.")
-    else:
-        title, error = "NotImplemented", RuntimeError(f"derivative for aten::{operator} is not implemented")
-    return attach(result, title, inputs, refusing(error))
 
 
 def no_view(result: Any) -> Any:

@@ -168,6 +168,11 @@ def on_host(place: device) -> bool:
     return registry.facts(place.type).on_host
 
 
+def stores_some(engine: Engine | MetaEngine) -> bool:
+    """Return whether kernels of a device store at computed places, and some of their coordinates only."""
+    return not isinstance(engine, MetaEngine) and engine.device.places
+
+
 def is_accelerator(place: device) -> bool:
     """Return whether a device is one of its own: neither the host nor the one without data."""
     return place.type != META and not on_host(place)

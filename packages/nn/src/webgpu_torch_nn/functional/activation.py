@@ -16,7 +16,7 @@ from webgpu_torch_core.api.functional import softplus as softplus
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.notices import warn
-from webgpu_torch_core.operations.common import attach, dtype_title, refuse_types, refusing
+from webgpu_torch_core.operations.common import attach, dtype_title, refuse_types
 from webgpu_torch_core.operations.elementwise.activation import (
     hardshrink_of,
     hardsigmoid_of,
@@ -28,6 +28,7 @@ from webgpu_torch_core.operations.elementwise.activation import (
 )
 from webgpu_torch_core.operations.in_place.writing import replaced
 from webgpu_torch_core.operations.outputs import into
+from webgpu_torch_core.operations.without_derivatives import refusing
 from webgpu_torch_core.record.devices import has_float64, on_host
 
 from ._arguments import before, narrowed, wide, written

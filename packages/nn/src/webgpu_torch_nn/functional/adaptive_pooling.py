@@ -11,9 +11,10 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
 from webgpu_torch_core.dispatch.titles import Named, Positional, titled
-from webgpu_torch_core.operations.common import attach, ordered_as, refuse_gradients, with_ordered_gradient
+from webgpu_torch_core.operations.common import attach, ordered_as, with_ordered_gradient
 from webgpu_torch_core.operations.spatial.resampling import Table, resampled
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, nothing, window_sum
+from webgpu_torch_core.operations.without_derivatives import refuse_gradients
 
 from ._arguments import Sizes, batched, per_rank, require_kind, spread
 from .pooling import _maxima

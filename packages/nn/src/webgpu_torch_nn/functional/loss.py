@@ -12,7 +12,6 @@ from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.common import (
     dtype_title,
-    refuse_gradients,
     refuse_types,
     require_castable,
     type_title,
@@ -20,6 +19,7 @@ from webgpu_torch_core.operations.common import (
 )
 from webgpu_torch_core.operations.neural.losses import weighing
 from webgpu_torch_core.operations.value_checks import improbable, refuse_any, require_none
+from webgpu_torch_core.operations.without_derivatives import refuse_gradients
 from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 
 from ._arguments import legacy_reduction, narrowed, reduced, require_reduction, wide

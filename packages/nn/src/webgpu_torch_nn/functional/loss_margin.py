@@ -8,13 +8,8 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import logsigmoid
 from webgpu_torch_core.dispatch.titles import titled
-from webgpu_torch_core.operations.common import (
-    refuse_gradients,
-    refuse_types,
-    require_castable,
-    require_same_types,
-    type_title,
-)
+from webgpu_torch_core.operations.common import refuse_types, require_castable, require_same_types, type_title
+from webgpu_torch_core.operations.without_derivatives import refuse_gradients
 from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 from webgpu_torch_core.tensors.type_aliases import Number
 

@@ -9,8 +9,9 @@ from typing import Any
 import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.overrides import publish
-from webgpu_torch_core.operations.common import attach, refuse_gradients
+from webgpu_torch_core.operations.common import attach
 from webgpu_torch_core.operations.outputs import into
+from webgpu_torch_core.operations.without_derivatives import refuse_gradients
 
 from ._arguments import check_places, wide
 from .embedding import _bag_parts

@@ -12,16 +12,11 @@ from webgpu_torch_core.api.functional import normalize as normalize
 from webgpu_torch_core.api.functional import rms_norm as rms_norm
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import contiguous_layout
-from webgpu_torch_core.operations.common import (
-    image_order,
-    in_order,
-    refuse_gradients,
-    require_parameter_types,
-    with_ordered_gradient,
-)
+from webgpu_torch_core.operations.common import image_order, in_order, require_parameter_types, with_ordered_gradient
 from webgpu_torch_core.operations.in_place.writing import replaced
 from webgpu_torch_core.operations.neural.layers import standardized
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, window_sum
+from webgpu_torch_core.operations.without_derivatives import refuse_gradients
 from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 from webgpu_torch_core.tensors.memory_formats import dense_layout, memory_format
 

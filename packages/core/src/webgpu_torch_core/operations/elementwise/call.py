@@ -37,17 +37,12 @@ from ...record.lone import LONE_AFTER
 from ...record.node import Node
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import MetaValue, Tensor, check_supported, new_storage, new_tensor
-from ..common import (
-    needs_gradient,
-    refusing,
-    require_tensor,
-    result_layout,
-    same_device,
-)
+from ..common import needs_gradient, require_tensor, result_layout, same_device
 from ..elements import at_start, is_taken, taken
 from ..in_place.writing import make_in_place
 from ..indexing.index_checks import require_divisor
 from ..outputs import FOUND, finish_out
+from ..without_derivatives import refusing
 from .backward import Backward, Gradient
 from .facts import Facts
 from .python_numbers import number_leaf, plain, varies

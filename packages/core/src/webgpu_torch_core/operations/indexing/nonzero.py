@@ -10,19 +10,10 @@ from ...ir.dtypes import bool_, dtype, float32, int32, int64, uint8, uint32
 from ...ir.kernels import Operand, Output, Pointwise, Reduction, RowProgram, Store
 from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, layout
 from ...ir.monoids import monoid
+from ...record.devices import stores_some
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import (
-    attach_zeros,
-    check_apart,
-    kernel_cache,
-    needs_gradient,
-    no_view,
-    record,
-    row_major,
-    stores_some,
-    type_title,
-)
+from ..common import attach_zeros, check_apart, kernel_cache, needs_gradient, no_view, record, row_major, type_title
 from ..creation.ranges import arange
 from ..creation.strided import constant_pad_nd
 from ..elementwise.choosing import where
@@ -229,7 +220,7 @@ def _picked(words: Tensor, running: Tensor, values: Tensor | None, count: int) -
     kind = int64 if values is None else values.dtype
     # Elements of a word could not be stored by themselves.
     many = kind.itemsize >= 4 and count * _MANY >= words.numel() * _BITS
-    make = _storing_kernel if many and stores_some(words) else _picking_kernel
+    make = _storing_kernel if many and stores_some(words._engine) else _picking_kernel
     kernel = make(words.numel(), running.dtype, source, numel, kind, count)
     return record(kernel, (words, running) if values is None else (words, running, values), (), ((count,),))
 

@@ -9,12 +9,13 @@ from ...ir.dtypes import int32, int64
 from ...ir.layouts import broadcast_shapes
 from ...notices import warn_of_old_function
 from ...tensors.tensor import Tensor
-from ..common import attach, attach_refusal, needs_gradient, no_view
+from ..common import attach, needs_gradient, no_view
 from ..creation.ranges import arange, eye
 from ..host_algorithms import host_call
 from ..movement.joining import cat
 from ..outputs import into
 from ..return_types import make
+from ..without_derivatives import attach_refusal
 from .common import adjoint, batch_shape, by_columns, lower_half, raise_where, require_matrix, require_square
 from .triangular import solve_triangular
 

@@ -9,10 +9,11 @@ from ...ir.dtypes import int64
 from ...ir.type_limits import finfo
 from ...record.devices import on_host
 from ...tensors.tensor import Tensor
-from ..common import attach, needs_gradient, no_view, refuse_gradients, type_title
+from ..common import attach, needs_gradient, no_view, type_title
 from ..movement.joining import cat
 from ..outputs import into
 from ..return_types import make
+from ..without_derivatives import refuse_gradients
 from .common import adjoint, batch_shape, by_columns, require_matrix, require_square
 from .eigenvalues import eigvalsh, spectral, svdvals
 

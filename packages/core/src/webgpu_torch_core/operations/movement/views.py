@@ -146,11 +146,8 @@ def unflatten(input: Tensor, dim: int, sizes: Any) -> Tensor:
             f"unflatten: Provided sizes {list(wanted)} don't multiply up to the size of dim {index} ({shape[index]}) in the "
             "input tensor"
         ) from None
-    return (
-        view(input, (*shape[:index], *parts, *shape[index + 1 :]))
-        if input._layout.is_contiguous
-        else reshape(input, (*shape[:index], *parts, *shape[index + 1 :]))
-    )
+    split = (*shape[:index], *parts, *shape[index + 1 :])
+    return view(input, split) if input._layout.is_contiguous else reshape(input, split)
 
 
 @operation("view")
@@ -194,11 +191,8 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
 def _exchanged(source: Layout, dim0: int, dim1: int) -> tuple[int, int, Layout]:
     """Return two dimensions counted from the first, and the layout with these exchanged."""
     first, second = wrap_dimension(dim0, source.ndim), wrap_dimension(dim1, source.ndim)
-    shape, strides = list(source.shape), list(source.strides)
-    if source.ndim:
-        shape[first], shape[second] = shape[second], shape[first]
-        strides[first], strides[second] = strides[second], strides[first]
-    return first, second, layout(tuple(shape), tuple(strides), source.offset)
+    other = {first: second, second: first}
+    return first, second, _permuted(source, tuple([other.get(each, each) for each in range(source.ndim)]))[1]
 
 
 @operation("view", title="TBackward0")

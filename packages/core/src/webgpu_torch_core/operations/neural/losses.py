@@ -11,13 +11,14 @@ from ...ir.layouts import broadcast_shapes as common_shape
 from ...replay.recipes import remembered, saves_arguments
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import attach, needs_gradient, refuse_gradients, refuse_types, require_same_types, type_title
+from ..common import attach, needs_gradient, refuse_types, require_same_types, type_title
 from ..creation.ranges import arange
 from ..elementwise.choosing import where
 from ..elementwise.overloads import clamp, masked_fill
 from ..indexing.gathering import gather_known, take_positions
 from ..indexing.index_checks import positions_inside
 from ..reduction.reductions import mean, sum
+from ..without_derivatives import refuse_gradients
 from .layers import log_softmax, softmax
 from .row_kernels import log_softmax_at
 

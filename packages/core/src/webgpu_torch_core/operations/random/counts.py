@@ -9,9 +9,10 @@ from ...ir.layouts import broadcast_shapes
 from ...random_streams.streams import MersenneTwister
 from ...record.devices import engine_for, host_device, on_host
 from ...tensors.tensor import Tensor
-from ..common import attach, attach_refusal, require_tensor, type_title
+from ..common import attach, require_tensor, type_title
 from ..creation.factories import from_bytes
 from ..creation.reading import read_bytes
+from ..without_derivatives import attach_refusal
 from .draws import source_generator
 from .generator import Generator
 

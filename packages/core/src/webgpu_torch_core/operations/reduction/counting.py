@@ -9,12 +9,12 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import bool_, float32, float64, int32, int64
 from ...ir.layouts import wrap_dimension
 from ...tensors.tensor import Tensor
-from ..common import attach_refusal
 from ..creation.ranges import arange
 from ..host_algorithms import has_algorithm, host_call
 from ..indexing.scatter_reductions import scatter_reduce
 from ..movement.joining import cat, stack
 from ..sorting.searching import searchsorted
+from ..without_derivatives import attach_refusal
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number

@@ -10,7 +10,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import float32, float64, int32, int64
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import attach_refusal, refuse_types
+from ..common import refuse_types
 from ..creation.ranges import linspace
 from ..elementwise.choosing import where
 from ..elementwise.overloads import clamp
@@ -19,6 +19,7 @@ from ..movement.joining import stack
 from ..outputs import into
 from ..return_types import make
 from ..sorting.searching import searchsorted
+from ..without_derivatives import attach_refusal
 from .counting import counted
 
 if TYPE_CHECKING:

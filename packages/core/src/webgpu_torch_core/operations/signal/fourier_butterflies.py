@@ -19,9 +19,9 @@ from ...ir.dtypes import dtype
 from ...ir.expression import Expression
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, contiguous_layout, number_of_elements, part_layout
-from ...record.devices import device
+from ...record.devices import device, stores_some
 from ...tensors.tensor import Tensor
-from ..common import kernel_cache, record, stores_some
+from ..common import kernel_cache, record
 from ..complex.interleaving import complex_alias, real_alias
 from ..movement.joining import element_index
 from .fourier_constants import circle, constant
@@ -120,7 +120,7 @@ def transformed(
     shape[axis] = count
     kind = input.dtype.to_real()
     every = passes(count)
-    some = stores_some(input)
+    some = stores_some(input._engine)
     for number, each in enumerate(every):
         last = number == len(every) - 1
         kernel = _pass_kernel(

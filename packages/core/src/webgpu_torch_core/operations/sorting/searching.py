@@ -13,7 +13,7 @@ from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, contiguous_layout, existing_dimension, wrap_dimension
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
-from ..common import attach_refusal, kernel_cache, no_view, record, refuse_types, type_title
+from ..common import kernel_cache, no_view, record, refuse_types, type_title
 from ..creation.factories import tensor
 from ..creation.ranges import arange
 from ..elementwise.call import result_type
@@ -23,6 +23,7 @@ from ..indexing.nonzero import coordinates, first_positions
 from ..movement.joining import cat
 from ..outputs import into
 from ..value_checks import require_none
+from ..without_derivatives import attach_refusal
 from .order import sort
 
 
