@@ -305,6 +305,24 @@ COMPUTATION: Mistakes = {
     "gradient of one point": lambda t: t.gradient(t.ones(1)),
     "gradient of a dimension outside": lambda t: t.gradient(t.ones(3), dim=2),
     "trapezoid of other shapes": lambda t: t.trapezoid(t.ones(3), t.ones(4)),
+    "trapezoid of one more position": lambda t: t.trapezoid(t.ones(2), t.ones(3)),
+    "trapezoid of truths": lambda t: t.trapezoid(t.ones(3) > 0),
+    "cumulative_trapezoid over truths": lambda t: t.cumulative_trapezoid(t.ones(3), t.ones(3) > 0),
+    "quantile beyond one": lambda t: t.quantile(t.ones(3), t.tensor([0.5, 1.5])),
+    "nanquantile below zero": lambda t: t.nanquantile(t.ones(3), t.tensor([-0.5])),
+    "quantile of no number": lambda t: t.quantile(t.ones(3), t.tensor([float("nan")])),
+    "searchsorted by an order beyond the end": lambda t: t.searchsorted(
+        t.ones(3), t.ones(2), sorter=t.tensor([0, 1, 7])
+    ),
+    "lu_unpack by pivots beyond the end": lambda t: t.lu_unpack(t.eye(3), t.tensor([1, 2, 9], dtype=t.int32)),
+    "lu_unpack by pivots from zero": lambda t: t.lu_unpack(t.eye(3), t.tensor([0, 2, 3], dtype=t.int32)),
+    "cov of truths": lambda t: t.cov(t.ones(2, 3) > 0),
+    "corrcoef of truths": lambda t: t.corrcoef(t.ones(2, 3) > 0),
+    "cov by weights of zero": lambda t: t.cov(t.ones(2, 3), fweights=t.zeros(3, dtype=t.int64)).tolist(),
+    "mvlgamma of truths": lambda t: t.mvlgamma(t.ones(3) > 0, 2),
+    "max_unpool2d of integers": lambda t: t.nn.functional.max_unpool2d(
+        t.ones(1, 1, 2, 2, dtype=t.int64), t.zeros(1, 1, 2, 2, dtype=t.int64), 2
+    ),
     "bucketize of a matrix of limits": lambda t: t.bucketize(t.ones(2), t.ones(2, 2)),
     "searchsorted of other shapes": lambda t: t.searchsorted(t.ones(2, 3), t.ones(3, 3)),
     "searchsorted of both sides": lambda t: t.searchsorted(t.arange(3.0), t.ones(1), right=True, side="left"),

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import OPERATIONS, operation
-from ...ir.dtypes import bfloat16, float16, int16, int32
+from ...ir.dtypes import bfloat16, bool_, float16, int16, int32
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from .. import return_types
@@ -150,6 +150,8 @@ def mvlgamma(input: Tensor, p: int, *, out: Tensor | None = None) -> Tensor:
     """
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
+    if input.dtype is bool_:
+        raise RuntimeError("The input tensor may not be a boolean tensor.")
     # As in PyTorch, whose terms lie side by side until they are summed, the rows of the result do.
     base = (input if input.dtype.category >= 2 else input.to(default_float[0])).contiguous()
     total = e.lgamma(base)

@@ -15,6 +15,7 @@ from ..host_algorithms import host_call
 from ..movement.joining import cat
 from ..outputs import into
 from ..return_types import make
+from ..value_checks import refuse_any
 from ..without_derivatives import attach_refusal
 from .common import adjoint, batch_shape, by_columns, lower_half, raise_where, require_matrix, require_square
 from .triangular import solve_triangular
@@ -215,6 +216,11 @@ def lu_unpack(
         raise RuntimeError(
             "torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.\n"
             "Note: this function is intended to be used with the output produced by torch.linalg.lu_factor"
+        )
+    if unpack_pivots:
+        refuse_any(
+            (LU_pivots < 1) | (LU_pivots > LU_data.shape[-2]),
+            "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive.Did you properly pass the result of lu_factor?",
         )
     none = LU_data.new_empty(0)
     lower, upper = _unpacked(LU_data) if unpack_data else (none, none)

@@ -8,6 +8,7 @@ from ...dispatch.registry import operation
 from ...dispatch.titles import retitled
 from ...ir.dtypes import float32, float64, int64
 from ...ir.layouts import wrap_dimension
+from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from ..common import no_view
 from ..creation.factories import tensor
@@ -16,6 +17,7 @@ from ..elementwise.overloads import clamp
 from ..indexing.gathering import gather_known
 from ..outputs import into
 from ..sorting.order import sort
+from ..value_checks import refuse_any
 from .reductions import sum as summed
 
 _INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
@@ -31,6 +33,8 @@ def _quantile(
         raise RuntimeError(f"{name}() q must be a scalar or 1D tensor")
     if wanted.dtype is not input.dtype:
         raise RuntimeError(f"{name}() q tensor must be same dtype as the input tensor")
+    if isinstance(q, Tensor) and on_host(q.device):
+        refuse_any(~((q >= 0) & (q <= 1)), "quantile() q values must be in the range [0, 1]")
     if interpolation not in _INTERPOLATIONS:
         raise RuntimeError(
             f"{name}() interpolation must be one of linear, lower, higher, midpoint or nearest, but got {interpolation}"

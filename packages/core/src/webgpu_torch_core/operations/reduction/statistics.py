@@ -208,6 +208,8 @@ def cov(
         raise RuntimeError(
             f"cov(): expected input to have two or fewer dimensions but got an input with {input.ndim} dimensions"
         )
+    if input.dtype is bool_:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
     input = input if input.dtype.category >= 2 else input.to(default_float[0])
     values = input.reshape(1, -1) if input.ndim < 2 else input
     count = values.shape[1]
@@ -231,6 +233,8 @@ def cov(
         require_none(each.detach() < 0, f"cov(): {name} cannot be negative")
         weights = each if weights is None else weights * each
     total: Any = count if weights is None else weights.sum()
+    if weights is not None:
+        require_none(total.detach() == 0, "cov(): weights sum to zero, can't be normalized")
     mean = values.mean(1, True) if weights is None else (values * weights).sum(1, True) / total
     if weights is not None and aweights is not None and correction != 0:
         norm: Any = total - correction * (weights * aweights).sum() / total

@@ -11,6 +11,7 @@ from ...ir import expression as ir
 from ...ir.dtypes import bfloat16, compute_dtype, dtype, float32, int32, int64, promote_types
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import Layout, contiguous_layout, existing_dimension, wrap_dimension
+from ...record.devices import on_host
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor
 from ..common import kernel_cache, no_view, record, refuse_types, type_title
@@ -22,7 +23,7 @@ from ..indexing.gathering import index_select
 from ..indexing.nonzero import coordinates, first_positions
 from ..movement.joining import cat
 from ..outputs import into
-from ..value_checks import require_none
+from ..value_checks import refuse_any, require_none
 from ..without_derivatives import attach_refusal
 from .order import sort
 
@@ -100,6 +101,9 @@ def searchsorted(
             f"torch.searchsorted(): sorter must be of int64 and of the shape of the boundaries, {list(sorted_sequence.shape)}, but got "
             f"{sorter.dtype!r} and {list(sorter.shape)}"
         )
+    if sorter is not None and on_host(sorter.device):
+        outside = (sorter < 0) | (sorter >= sorted_sequence.shape[-1])
+        refuse_any(outside, "torch.searchsorted(): sorter index out of range")
     common = result_type(sorted_sequence, values)
     sorted_sequence, values = sorted_sequence.to(common), values.to(common)
     if values.numel() and sorted_sequence.numel():
