@@ -45,6 +45,34 @@ def test_values_and_strides(drawn: tuple[str, list[torch.Tensor]]) -> None:
 PIECES = ("i", "j", "...", ".", "..", " ", ",", "->", "1")
 
 
+@settings(max_examples=80, deadline=None)
+@given(equations(), st.booleans(), st.booleans())
+def test_every_call_of_a_kind(drawn: tuple[str, list[torch.Tensor]], implicit: bool, leading: bool) -> None:
+    """Gradients, nodes and whether results are views are those of the first call in all that follow."""
+    equation, operands = drawn
+    left, _, right = equation.partition("->")
+    if leading:
+        left, right = ",".join("..." + each for each in left.split(",")), "..." + right
+        operands = [torch.stack([each, each + 1]) for each in operands]
+    equation = left if implicit else f"{left}->{right}"
+
+    def told(library: Any) -> Any:
+        leaves = [(each if library is torch else to_ours(each, "cpu")).detach().requires_grad_() for each in operands]
+        try:
+            result = library.einsum(equation, *leaves)
+        except RuntimeError as error:
+            return str(error)
+        result.sum().backward()
+        with library.no_grad():
+            apart = library.einsum(equation, *leaves)
+        named = result.grad_fn and result.grad_fn.name()
+        return named, result._is_view(), apart._is_view(), result.tolist(), [each.grad.tolist() for each in leaves]
+
+    wanted = told(torch)
+    for _ in range(3):
+        assert told(ours) == wanted
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.sampled_from(PIECES), max_size=6).map("".join), st.integers(1, 2))
 def test_equations_that_are_refused(equation: str, count: int) -> None:

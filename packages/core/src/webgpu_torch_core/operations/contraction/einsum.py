@@ -5,11 +5,13 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from ...dispatch.registry import operation
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
+from ..common import no_view
 from .matrix_products import matrix_product
 
 ELLIPSIS = "..."
@@ -17,7 +19,6 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @operation("contraction", method=False)
-@remembered
 def einsum(*args: Any) -> Tensor:
     """Sum products of elements over the dimensions that the equation names but its result does not.
 
@@ -28,17 +29,42 @@ def einsum(*args: Any) -> Tensor:
         RuntimeError: an equation that does not fit the operands.
     """
     equation, operands = _arguments(args)
-    terms, output = _parse(equation, operands)
-    operands, terms, sizes = _labelled(operands, terms)
+    count = _summed(equation) if len(operands) > 1 else 0
+    if count is None:
+        terms, output = _parse(equation, operands)
+        count = len(set(_labelled(operands, terms)[2])) - len(output)
+    found = _contracted(equation, *operands)
+    return found.view(found._layout.shape[: found.ndim - count]) if count else found
+
+
+@lru_cache(maxsize=4096)
+def _summed(equation: str) -> int | None:
+    """Return over how many dimensions an equation of several operands sums; None where that depends on these."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    if "." in left and arrow and "." not in right:
+        return None
+    letters = left.replace(",", "").replace(".", "")
+    kept = right if arrow else [each for each in letters if letters.count(each) == 1]
+    return len(set(letters).difference(kept))
+
+
+@remembered
+def _contracted(equation: str, *operands: Tensor) -> Tensor:
+    """Return the result of an equation; of several operands with a dimension of one element for each that it sums over.
+
+    It is no view: what takes these dimensions away again makes it one, as in PyTorch, and nobody else sees what that is a view of.
+    """
+    terms, output = _parse(equation, [*operands])
+    spelled, terms, sizes = _labelled([*operands], terms)
     labels = [*output, *sorted(set(sizes) - set(output))]
     if len(operands) == 1:
-        return _single(_spread(operands[0], terms[0], labels), len(output), len(labels))
-    waiting = [_spread(each, term, labels) for each, term in zip(operands, terms, strict=True)]
+        return _single(_spread(spelled[0], terms[0], labels), len(output), len(labels))
+    waiting = [_spread(each, term, labels) for each, term in zip(spelled, terms, strict=True)]
     counts = [builtins.sum(each.shape[place] != 1 for each in waiting) for place in range(len(labels))]
     result = waiting[0]
     for each in waiting[1:]:
         result = _pair(result, each, len(output), counts)
-    return result.view(result.shape[: len(output)]) if len(labels) > len(output) else result
+    return no_view(result) if len(labels) > len(output) else result
 
 
 def _single(operand: Tensor, kept: int, count: int) -> Tensor:
