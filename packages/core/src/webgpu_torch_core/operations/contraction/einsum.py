@@ -29,23 +29,16 @@ def einsum(*args: Any) -> Tensor:
         RuntimeError: an equation that does not fit the operands.
     """
     equation, operands = _arguments(args)
-    count = _summed(equation) if len(operands) > 1 else 0
-    if count is None:
-        terms, output = _parse(equation, operands)
-        count = len(set(_labelled(operands, terms)[2])) - len(output)
     found = _contracted(equation, *operands)
+    count = _summed(equation, tuple([each.ndim for each in operands])) if len(operands) > 1 else 0
     return found.view(found._layout.shape[: found.ndim - count]) if count else found
 
 
 @lru_cache(maxsize=4096)
-def _summed(equation: str) -> int | None:
-    """Return over how many dimensions an equation of several operands sums; None where that depends on these."""
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    if "." in left and arrow and "." not in right:
-        return None
-    letters = left.replace(",", "").replace(".", "")
-    kept = right if arrow else [each for each in letters if letters.count(each) == 1]
-    return len(set(letters).difference(kept))
+def _summed(equation: str, ranks: tuple[int, ...]) -> int:
+    """Return over how many dimensions an equation of operands with so many dimensions sums."""
+    terms, output = _parse(equation, ranks)
+    return len({label for term in terms for label in term}) - len(output)
 
 
 @remembered
@@ -54,7 +47,7 @@ def _contracted(equation: str, *operands: Tensor) -> Tensor:
 
     It is no view: what takes these dimensions away again makes it one, as in PyTorch, and nobody else sees what that is a view of.
     """
-    terms, output = _parse(equation, [*operands])
+    terms, output = _parse(equation, [each.ndim for each in operands])
     spelled, terms, sizes = _labelled([*operands], terms)
     labels = [*output, *sorted(set(sizes) - set(output))]
     if len(operands) == 1:
@@ -157,26 +150,27 @@ def _split_operands(equation: str, end: int, count: int) -> list[list[str]]:
     return terms
 
 
-def _parse(equation: str, operands: list[Tensor]) -> tuple[list[list[str]], list[str]]:
-    """Return the labels of each operand and of the result, with the ellipsis spelled as numbered labels."""
+def _parse(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
+    """Return the labels of each operand, of which the numbers of dimensions are given, and of the result, with the ellipsis spelled as
+    numbered labels."""
     left, arrow, _ = equation.partition("->")
-    terms = _split_operands(equation, len(left), len(operands))
+    terms = _split_operands(equation, len(left), len(ranks))
     extra = 0
-    for number, (term, each) in enumerate(zip(terms, operands, strict=True)):
+    for number, (term, rank) in enumerate(zip(terms, ranks, strict=True)):
         named = len(term) - (ELLIPSIS in term)
-        if named > each.ndim or (ELLIPSIS not in term and named != each.ndim):
+        if named > rank or (ELLIPSIS not in term and named != rank):
             fault, rest = "does not match", " and no ellipsis was given"
             if ELLIPSIS in term:
                 fault, rest = "is more than", ""
             raise RuntimeError(
-                f"einsum(): the number of subscripts in the equation ({named}) {fault} the number of dimensions ({each.ndim}) "
+                f"einsum(): the number of subscripts in the equation ({named}) {fault} the number of dimensions ({rank}) "
                 f"for operand {number}{rest}"
             )
-        extra = max(extra, each.ndim - named if ELLIPSIS in term else 0)
+        extra = max(extra, rank - named if ELLIPSIS in term else 0)
     spelled = [f"{ELLIPSIS}{place}" for place in range(extra)]
     expanded = []
-    for term, each in zip(terms, operands, strict=True):
-        missing = each.ndim - (len(term) - 1)
+    for term, rank in zip(terms, ranks, strict=True):
+        missing = rank - (len(term) - 1)
         expanded.append(_expanded(term, spelled[extra - missing :] if missing else []))
     if arrow:
         everything = [each for term in terms for each in term]

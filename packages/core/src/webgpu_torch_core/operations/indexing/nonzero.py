@@ -250,12 +250,10 @@ def _picked_value(words: int, running: dtype, source: Layout | None, kind: dtype
         passed = ir.binary("less_equal", ir.load_at(1, probe, running), number)
         group = ir.select(passed, group + step, group)
     group = ir.apply("minimum", group, words - 1)
-    word = ir.cast(ir.cast(ir.load_at(0, group, float32), int32), uint32)
+    word, before = _opened(ir.load_at(0, group, float32), ir.load_at(1, group, running))
     counts = [word & ((1 << _BITS) - 1)]
     for width, mask in _FIELDS[:3]:
         counts.append((counts[-1] & mask) + ((counts[-1] >> width) & mask))
-    # How many hold before it.
-    before = ir.load_at(1, group, running) - ir.cast(ir.cast(word >> _BITS, int32), running)
     rest, bit = ir.cast(number - before, uint32), ir.constant(0, uint32)
     for width, each in zip((8, 4, 2, 1), reversed(counts), strict=True):
         low = (each >> bit) & ((1 << width) - 1)
@@ -265,20 +263,25 @@ def _picked_value(words: int, running: dtype, source: Layout | None, kind: dtype
     return ir.cast(place, kind) if source is None else ir.load_at(2, place * source.strides[0] + source.offset, kind)
 
 
+def _opened(word: ir.Expression, running: ir.Expression) -> tuple[ir.Expression, ir.Expression]:
+    """Return a word of :func:`_counted` as bits, and how many hold before it, of how many do up to its end."""
+    bits = ir.cast(ir.cast(word, int32), uint32)
+    return bits, running - ir.cast(ir.cast(bits >> _BITS, int32), running.dtype)
+
+
 @kernel_cache
 def _storing_kernel(
     words: int, running: dtype, source: Layout | None, numel: int, kind: dtype, count: int
 ) -> Pointwise:
     """Return the kernel in which each flag that holds has its position, or the value there, stored at its number among them."""
-    word = ir.cast(ir.cast(ir.load(0, 0, (1, 0), float32), int32), uint32)
+    word, before = _opened(ir.load(0, 0, (1, 0), float32), ir.load(1, 0, (1, 0), running))
     bit = ir.cast(ir.coordinate(1), uint32)
     flag = ir.binary("equal", ir.binary("shift_right", word, bit) & 1, 1)
-    # How many hold before it, in its word and before that.
+    # How many hold before it in its word.
     below = word & (ir.binary("shift_left", ir.constant(1, uint32), bit) - 1)
     for width, mask in _FIELDS:
         below = (below & mask) + ((below >> width) & mask)
-    number = ir.load(1, 0, (1, 0), running) - ir.cast(ir.cast(word >> _BITS, int32), running)
-    number = number + ir.cast(ir.cast(below, int32), running)
+    number = before + ir.cast(ir.cast(below, int32), running)
     operands = [Operand(float32, words), Operand(running, words)]
     place = ir.cast(ir.coordinate(0), running) * _BITS + ir.cast(ir.coordinate(1), running)
     value: ir.Expression = ir.cast(place, kind)
