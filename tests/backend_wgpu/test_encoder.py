@@ -33,8 +33,12 @@ _KINDS = {
     "BufferDestroy": "void(uintptr_t)",
     "QueueOnSubmittedWorkDone": "Future(uintptr_t, CallbackInfo)",
     "InstanceWaitAny": "int(uintptr_t, size_t, FutureWaitInfo *, uint64_t)",
+    "BufferMapAsync": "Future(uintptr_t, uint64_t, size_t, size_t, CallbackInfo)",
+    "BufferGetConstMappedRange": "uintptr_t(uintptr_t, size_t, size_t)",
+    "BufferUnmap": "void(uintptr_t)",
 }
 _TYPES = """
+typedef struct { char const *data; size_t length; } StringView;
 typedef struct { uint64_t id; } Future;
 typedef struct { Future future; uint32_t completed; } FutureWaitInfo;
 typedef struct { void *next; int mode; void *callback, *first, *second; } CallbackInfo;
@@ -49,7 +53,9 @@ class Library:
         self.ffi.cdef(_TYPES)
         #: what was submitted: commands of each submit; or the buffer, the offset and the bytes of a write
         self.submitted: list[Any] = []
-        self.encoded: list[Any] = []
+        #: what each thread encodes, and what was finished and may be submitted
+        self._encoded = threading.local()
+        self.finished: dict[int, list[Any]] = {}
         self.threads: set[int] = set()
         self.futures: list[int] = []
         self.waited: list[int] = []
@@ -57,7 +63,21 @@ class Library:
         self.gate.set()
         self.refuses: Any = None
         self.error: Any = None
+        #: what a mappable buffer holds, how asking for it ends, and what tells that
+        self.memory = self.ffi.new("uint8_t[]", bytes(range(200)))
+        self.map_status = 1
+        self.mapping: Any = None
+        self.polls = 0
         self.functions = {name: self.ffi.callback(kind, getattr(self, f"on_{name}")) for name, kind in _KINDS.items()}
+
+    @property
+    def encoded(self) -> list[Any]:
+        """What this thread encoded last."""
+        return self._encoded.list
+
+    @encoded.setter
+    def encoded(self, given: list[Any]) -> None:
+        self._encoded.list = given
 
     def addressof(self, _library: object, name: str) -> Any:
         return self.functions[name.removeprefix("wgpu")]
@@ -96,15 +116,17 @@ class Library:
         self.encoded.append(("copy", *what))
 
     def on_CommandEncoderFinish(self, _encoder: int, _descriptor: int) -> int:
-        return 3
+        made = 3 + len(self.finished)
+        self.finished[made] = self.encoded
+        return made
 
     def on_CommandEncoderRelease(self, _encoder: int) -> None: ...
 
     def on_CommandBufferRelease(self, _commands: int) -> None: ...
 
     def on_QueueSubmit(self, _queue: int, count: int, commands: Any) -> None:
-        assert count == 1 and commands[0] == 3
-        self.submitted.append(self.encoded)
+        assert count == 1
+        self.submitted.append(self.finished[commands[0]])
 
     def on_QueueWriteBuffer(self, _queue: int, buffer: int, offset: int, data: Any, size: int) -> None:
         self.gate.wait()
@@ -117,10 +139,32 @@ class Library:
         self.futures.append(len(self.futures) + 1)
         return self.ffi.new("Future *", [self.futures[-1]])[0]
 
-    def on_InstanceWaitAny(self, _instance: int, count: int, information: Any, _timeout: int) -> int:
+    def on_InstanceWaitAny(self, _instance: int, count: int, information: Any, timeout: int) -> int:
         assert count == 1
+        if self.mapping is not None:
+            self.polls += 1
+            # It is there when it was asked for a few times, or waited for.
+            if timeout or self.polls == 3:
+                callback, first = self.mapping
+                self.mapping, information[0].completed = None, 1
+                callback(self.map_status, (self.ffi.NULL, 0), first, self.ffi.NULL)
+            return 0
         self.waited.append(information[0].future.id)
         return 0
+
+    def on_BufferMapAsync(self, buffer: int, mode: int, start: int, size: int, info: Any) -> Any:
+        assert (buffer, mode, start, size % 4) == (900, 1, 0, 0)
+        kind = "void(*)(int, StringView, void *, void *)"
+        self.mapping, self.polls = (self.ffi.cast(kind, info.callback), info.first), 0
+        self.submitted.append(("map", size))
+        return self.ffi.new("Future *", [77])[0]
+
+    def on_BufferGetConstMappedRange(self, _buffer: int, start: int, size: int) -> int:
+        assert (start, size % 4) == (0, 0)
+        return int(self.ffi.cast("uintptr_t", self.memory))
+
+    def on_BufferUnmap(self, _buffer: int) -> None:
+        self.submitted.append("unmap")
 
 
 def started(asking: int = 4, in_flight: int = 2, spins: bool = False) -> tuple[Library, Any, Encoder, dict[int, Any]]:
@@ -215,6 +259,33 @@ def test_all_of_it_in_order(spins: bool, jobs: list[Any], late: set[int], data: 
             words = [word for command in job for word in command]
             encoder.play(library.ffi.NULL, encoder.prepare(words, objects), library.ffi.NULL)
             assert library.encoded == _expected(job)
+    del gpu
+
+
+@pytest.mark.parametrize("polling", [0.0, 60.0])
+@settings(max_examples=25, deadline=None)
+@given(
+    before=_COMMANDS, given=_COMMANDS, sizes=st.lists(st.integers(1, 40), min_size=1, max_size=4), nothing=st.booleans()
+)
+def test_what_is_fetched_is_copied_after_all_that_was_handed_over(
+    polling: float, before: list[Any], given: list[Any], sizes: list[int], nothing: bool
+) -> None:
+    library, gpu, encoder, objects = started()
+    words = [[word for command in each for word in command] for each in (before, given)]
+    encoder.run(encoder.prepare(words[0], objects))
+    copies = [(objects[7], 8 * number, objects[9], 40 * number, size) for number, size in enumerate(sizes)]
+    into = bytearray(sum(sizes))
+    encoded = encoder.encode(None if nothing else encoder.prepare(words[1], objects), copies)
+    assert encoder.fetch(encoded, objects[9], into, polling)
+    copied = [("copy", 700, 8 * number, 900, 40 * number, size) for number, size in enumerate(sizes)]
+    done = [*([] if nothing else _expected(given)), *copied]
+    assert library.submitted == [_expected(before), done, ("map", (len(into) + 3) & ~3), "unmap"]
+    assert into == bytes(range(len(into)))
+    assert library.polls == (3 if polling else 1)
+    # What could not be had is not read.
+    library.map_status, into = 3, bytearray(4)
+    assert not encoder.fetch(encoder.encode(None, copies), objects[9], into, polling)
+    assert into == bytes(4) and library.submitted[-1] != "unmap"
     del gpu
 
 

@@ -20,7 +20,7 @@ from webgpu_torch_backend_wgpu.gpu.checking import CheckingGpu
 from webgpu_torch_backend_wgpu.limits import capabilities, wanted_features
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
 from webgpu_torch_core.ir.dtypes import float16, float32
-from webgpu_torch_core.ir.expression import load
+from webgpu_torch_core.ir.expression import binary, coordinate, load, load_at, select
 from webgpu_torch_core.ir.kernels import Kernel, Operand, Output, Pointwise, Reduction, RowProgram, Store
 from webgpu_torch_core.ir.monoids import monoid
 from webgpu_torch_testing.attention_tests import attention, derivative
@@ -107,6 +107,18 @@ def scaled(rows: int, columns: int) -> Pointwise:
     )  # fmt: skip
 
 
+def appended(rows: int, columns: int) -> Pointwise:
+    """Return what puts one row behind others: where these end stands in what is computed."""
+    row = coordinate(0)
+    before = load_at(0, binary("minimum", row, rows - 2) * columns + coordinate(1), float32)
+    value = select(row < rows - 1, before, load(1, 0, (0, 1), float32))
+    count = rows * columns
+    return Pointwise(
+        (Operand(float32, count - columns), Operand(float32, columns)), (Output(float32, count, None),), (), "cat",
+        (rows, columns), (Store(0, 0, (columns, 1), value),),
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 def test_few_of_many_sizes_are_generated(profile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     adapter, generator, count = adapter_of(profile), Generator(), [0]
@@ -117,7 +129,10 @@ def test_few_of_many_sizes_are_generated(profile: str, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(resizing, "generate", counted)
     kernels = [
-        make(17 + number, columns) for make in (relu_sum, scaled) for columns in (33, 36) for number in range(100)
+        make(17 + number, columns)
+        for make in (relu_sum, scaled, appended)
+        for columns in (33, 36)
+        for number in range(100)
     ]
     for each in kernels:
         assert outcome(generator.generate, each, adapter) == outcome(generate, each, adapter)

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <thread>
@@ -43,12 +44,15 @@ struct FutureWaitInfo {
 };
 
 constexpr uint64_t kCopy = 1, kEarlyDispatch = 2;
-constexpr int kWaitOnly = 1;
-constexpr uint64_t kForever = UINT64_MAX;
+constexpr int kWaitOnly = 1, kSuccess = 1;
+constexpr uint64_t kForever = UINT64_MAX, kMapRead = 1;
 // How far the recording thread may be ahead, in jobs: bounds what waits in memory.
 constexpr uint64_t kMostWaiting = 256;
 
 void nothing(int, StringView, void *, void *) {}
+
+// Keep how something ended where the first of the callback's own arguments points to.
+void keep_status(int status, StringView, void *first, void *) { *static_cast<int *>(first) = status; }
 
 // What a loop does that waits for another thread: the other thread of its core, which may be the one that records, has it meanwhile.
 inline void relax() {
@@ -81,6 +85,9 @@ struct Library {
     void (*destroy)(void *buffer);
     Future (*on_done)(void *queue, CallbackInfo info);
     int (*wait_any)(void *instance, size_t count, FutureWaitInfo *infos, uint64_t timeout);
+    Future (*map)(void *buffer, uint64_t mode, size_t offset, size_t size, CallbackInfo info);
+    const void *(*mapped)(void *buffer, size_t offset, size_t size);
+    void (*unmap)(void *buffer);
     void *instance, *device, *queue;
 };
 
@@ -218,6 +225,34 @@ class Encoder {
         end(pass);
     }
 
+    // Encode commands, whose pipelines are there, and copies after them; null where the library refuses them.
+    void *encode(const Command *commands, size_t count, const Command *copies, size_t copied) const {
+        void *encoder = library_.create_encoder(library_.device, nullptr);
+        play(encoder, commands, count, nullptr);
+        play(encoder, copies, copied, nullptr);
+        void *made = library_.finish(encoder, nullptr);
+        library_.release_encoder(encoder);
+        return made;
+    }
+
+    // Submit what was encoded, after all that was handed over, wait until it is done, and take the first bytes of a mappable buffer,
+    // into which it copies them, to the host. Without sleeping for so many nanoseconds: to be woken takes tens of microseconds.
+    bool fetch(void *commands, void *buffer, uint8_t *into, size_t size, uint64_t polling) {
+        wait(given_.load());
+        library_.submit(library_.queue, 1, &commands);
+        library_.release_commands(commands);
+        int status = 0;
+        const size_t whole = (size + 3) & ~size_t{3};
+        FutureWaitInfo info{library_.map(buffer, kMapRead, 0, whole, {nullptr, kWaitOnly, keep_status, &status, nullptr}), 0};
+        const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(polling);
+        while (!info.completed && std::chrono::steady_clock::now() < until) library_.wait_any(library_.instance, 1, &info, 0);
+        if (!info.completed) library_.wait_any(library_.instance, 1, &info, kForever);
+        if (status != kSuccess) return false;
+        std::memcpy(into, library_.mapped(buffer, 0, whole), size);
+        library_.unmap(buffer);
+        return true;
+    }
+
   private:
     void work() {
         Job job;
@@ -258,16 +293,13 @@ class Encoder {
 
     void run(const std::vector<Command> &commands) {
         if (!expect(commands.data(), commands.size())) return;
-        void *encoder = library_.create_encoder(library_.device, nullptr);
-        play(encoder, commands.data(), commands.size(), nullptr);
-        void *made = library_.finish(encoder, nullptr);
+        void *made = encode(commands.data(), commands.size(), nullptr, 0);
         // Submitting what the library refused can end the process.
         if (made != nullptr && !refused_) {
             library_.submit(library_.queue, 1, &made);
             if (++submits_ % asking_ == 0) keep_up();
         }
         if (made != nullptr) library_.release_commands(made);
-        library_.release_encoder(encoder);
     }
 
     void end(void *&pass) const {
@@ -309,6 +341,9 @@ class Encoder {
 
 extern "C" {
 
+// How many functions and objects of the library it takes: who has another table was written for another encoder.
+EXPORTED uint64_t encoder_table() { return sizeof(Library) / sizeof(void *); }
+
 EXPORTED void *encoder_new(const Library *library, uint64_t spinning, uint64_t asking, uint64_t in_flight) {
     return new Encoder(*library, spinning, asking, in_flight);
 }
@@ -329,6 +364,14 @@ EXPORTED int encoder_expect(void *encoder, const Command *commands, size_t count
 
 EXPORTED void encoder_play(void *encoder, void *into, const Command *commands, size_t count, const void *description) {
     static_cast<Encoder *>(encoder)->play(into, commands, count, description);
+}
+
+EXPORTED void *encoder_encode(void *encoder, const Command *commands, size_t count, const Command *copies, size_t copied) {
+    return static_cast<Encoder *>(encoder)->encode(commands, count, copies, copied);
+}
+
+EXPORTED int encoder_fetch(void *encoder, void *commands, void *buffer, uint8_t *into, size_t size, uint64_t polling) {
+    return static_cast<Encoder *>(encoder)->fetch(commands, buffer, into, size, polling);
 }
 
 EXPORTED uint64_t encoder_run(void *encoder, const Command *commands, size_t count) {

@@ -30,7 +30,18 @@ from .memory import Part, Pool, parts_into
 from .modules import Compiled, Compiler, Pipeline, text_of
 from .profiling import Profiler
 from .program import REPORT_WORDS, Program, part_bytes
-from .replay import REPORT_BYTES, AnyBuffer, Held, Prepared, Recording, Replayer, in_order, pack_parameters, prepare
+from .replay import (
+    REPORT_BYTES,
+    AnyBuffer,
+    Held,
+    Prepared,
+    Recording,
+    Replayer,
+    in_order,
+    pack_parameters,
+    place_parameters,
+    prepare,
+)
 
 #: how often a plan has run again, in however few rounds, before its kernels get text of their own instead of sharing
 #: pipelines with kernels of other sizes
@@ -358,9 +369,9 @@ class WgpuDevice(Device):
             self._send_held()
             prepared = plan.prepared
             if prepared is None:
-                prepared = plan.prepared = prepare(plan, self.compiler, own=plan.lasting)
+                prepared = plan.prepared = prepare(plan, self.compiler, self.replayer.uniforms, own=plan.lasting)
             elif prepared.patience and self._is_settled(plan, prepared):
-                prepared = plan.prepared = prepare(plan, self.compiler, own=True)
+                prepared = plan.prepared = prepare(plan, self.compiler, self.replayer.uniforms, own=True)
             buffers = list(run.externals)
             if plan.temporaries:
                 buffers += self.pool.take_all(plan.temporaries)
@@ -401,9 +412,8 @@ class WgpuDevice(Device):
         """Return a prepared plan over externals and temporaries, its parameters on the device, and all buffers that it uses."""
         if prepared.parameter_order:
             data = pack_parameters(prepared, parameters)
-            if data != prepared.parameter_bytes and prepared.parameter_buffer is not None:
-                self.gpu.write(prepared.parameter_buffer.handle, 0, data)
-                prepared.parameter_bytes = data
+            if data != prepared.parameter_bytes:
+                place_parameters(prepared, data, self.gpu, self.replayer.uniforms)
         if prepared.scratch:
             buffers = [*buffers, *self.pool.take_all(prepared.scratch)]
         return self.replayer.recording(prepared, buffers), buffers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,10 +17,11 @@ from webgpu_torch_core.record.runs import picker
 
 from .copying import fastest
 from .errors import KernelError
-from .gpu.interface import COPY, DISPATCH, STORAGE, UNIFORM, WORDS, Gpu, Owned
+from .gpu.interface import COPY, DISPATCH, STORAGE, WORDS, Gpu, Owned
 from .memory import Buffer, LongBuffer, Pool
 from .modules import Compiled, Compiler, Pipeline
 from .program import PARAMETER_ALIGNMENT, REPORT_WORDS, Binding, part_bytes
+from .uniforms import Block, Uniforms
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -40,22 +41,55 @@ _key_of = attrgetter("key")
 _FORMATS = {"float32": "f", "int32": "i", "uint32": "I", "bool": "I", "int64": "q", "float64": "d"}
 
 
-class Ready:
-    """One step of a plan with its pipelines, its slice of the parameter buffer and where each pipeline's sizes begin.
+class Dispatch:
+    """One pipeline of a step and what it binds: a buffer by its number among a plan's buffers (those of scratch come last), or
+    uniform memory (``block``), or (none of both) the buffer of reports.
 
-    ``scratch``: the bytes that it needs besides; ``shared``: which of the plan's buffers for that it has.
+    ``reads`` and ``writes``: which bindings only read a buffer, and the numbers of those that are written.
     """
 
-    __slots__ = ("offset", "pipelines", "scratch", "shared", "size", "sizes_at", "step")
+    __slots__ = ("pipeline", "reads", "spots", "writes")
 
-    def __init__(self, step: Step, compiled: Compiled, shared: list[int], offset: int, size: int) -> None:
+    def __init__(self, pipeline: Pipeline, spots: list[Spot]) -> None:
+        self.pipeline = pipeline
+        self.spots = spots
+        bound = [(at, each.number) for at, each in enumerate(spots) if each.number is not None]
+        self.writes = [number for at, number in bound if spots[at].binding.writes]
+        self.reads = [(at, number) for at, number in bound if not spots[at].binding.writes]
+
+
+class Spot:
+    """What a dispatch binds at one place."""
+
+    __slots__ = ("binding", "block", "number")
+
+    def __init__(self, binding: Binding, number: int | None, block: Block | None) -> None:
+        self.binding = binding
+        self.number = number
+        self.block = block
+
+
+class Ready:
+    """One step of a plan with its dispatches, and where its parameters are among the plan's bytes.
+
+    ``scratch``: the bytes that it needs besides.
+    """
+
+    __slots__ = ("dispatches", "offset", "scratch", "size", "step")
+
+    def __init__(self, step: Step, compiled: Compiled, dispatches: list[Dispatch], offset: int, size: int) -> None:
         self.step = step
-        self.pipelines = compiled.pipelines
+        self.dispatches = dispatches
         self.scratch = compiled.program.scratch
-        self.shared = shared
         self.offset = offset
         self.size = size
-        self.sizes_at: dict[Pipeline, int] = {}
+
+    def hold_parameters(self, block: Block) -> None:
+        """Have the step read its parameters there."""
+        for each in self.dispatches:
+            for spot in each.spots:
+                if spot.binding.kind == "parameters":
+                    spot.block = block
 
 
 class Recording:
@@ -115,8 +149,9 @@ class Prepared:
         self.parameter_struct: struct.Struct | None = None
         self.parameter_order: list[tuple[int, dtype]] = []
         self.parameter_picks: Callable[[Sequence[Any]], Sequence[Any]] = picker(())
-        self.parameter_buffer: Owned | None = None
+        # The bytes that steps have among their blocks, and the buffer that holds them once they have changed.
         self.parameter_bytes = b""
+        self.parameter_buffer: Block | None = None
         self.recordings: Bounded[tuple[Any, ...], Recording] = Bounded(RECORDINGS_PER_PLAN)
         self.generation = 0
         # What tells of pipelines shared with kernels of other sizes in how many rounds the plan must run again before it
@@ -145,8 +180,8 @@ def is_split(pipeline: Pipeline, binding: Binding) -> bool:
     )
 
 
-def prepare(plan: Plan, compiler: Compiler, own: bool = False) -> Prepared:
-    """Compile a plan's kernels and lay out its parameters and sizes: every step's begin at a multiple of 256 bytes.
+def prepare(plan: Plan, compiler: Compiler, uniforms: Uniforms, own: bool = False) -> Prepared:
+    """Compile a plan's kernels and lay out its parameters: every step's begin at a multiple of 256 bytes.
 
     ``own``: no kernel shares a pipeline with kernels of other sizes.
     """
@@ -154,7 +189,7 @@ def prepare(plan: Plan, compiler: Compiler, own: bool = False) -> Prepared:
     kernels = [each.kernel for each in steps if isinstance(each, Step)]
     compiled = without_collection(lambda: compiler.compile(kernels, own))
     prepared = Prepared()
-    layout, offset, bound = "<", 0, False
+    layout, offset, bound, first = "<", 0, False, plan.externals + len(plan.temporaries)
     for step in steps:
         if isinstance(step, Copy):
             prepared.steps.append(step)
@@ -162,8 +197,12 @@ def prepare(plan: Plan, compiler: Compiler, own: bool = False) -> Prepared:
         mine = compiled[step.kernel]
         block = "".join(_FORMATS[each.name] for each in step.kernel.parameters)
         size = struct.calcsize("<" + block)
-        padded = max(-(-size // PARAMETER_ALIGNMENT) * PARAMETER_ALIGNMENT, PARAMETER_ALIGNMENT)
-        prepared.steps.append(Ready(step, mine, prepared.share(mine.program.scratch), offset, padded))
+        padded = -(-size // PARAMETER_ALIGNMENT) * PARAMETER_ALIGNMENT
+        tables = {
+            "operand": step.operands, "output": step.outputs, "scratch": [first + each for each in prepared.share(mine.program.scratch)],
+        }  # fmt: skip
+        dispatches = [_dispatch(each, tables, uniforms) for each in mine.pipelines]
+        prepared.steps.append(Ready(step, mine, dispatches, offset, padded))
         prepared.patience.update([each.patience for each in mine.pipelines if each.patience is not None])
         bound = bound or any(each.kind == "parameters" for one in mine.pipelines for each in one.bindings)
         if block:
@@ -173,25 +212,21 @@ def prepare(plan: Plan, compiler: Compiler, own: bool = False) -> Prepared:
     prepared.parameter_picks = picker([index for index, _ in prepared.parameter_order])
     if bound:
         prepared.parameter_struct = struct.Struct(layout)
-    if bound or prepared.patience:
-        # Room for the block of a last step that reads no parameter although it may.
-        _make_buffer(prepared, offset + PARAMETER_ALIGNMENT, compiler)
     return prepared
 
 
-def _make_buffer(prepared: Prepared, start: int, compiler: Compiler) -> None:
-    """Make a plan's uniform buffer: parameters, then from ``start`` the sizes, which are written here for good."""
-    places: dict[tuple[int, ...], int] = {}
-    for entry in (each for each in prepared.steps if isinstance(each, Ready)):
-        for pipeline in entry.pipelines:
-            if pipeline.sizes:
-                place = places.setdefault(pipeline.sizes, start + len(places) * PARAMETER_ALIGNMENT)
-                entry.sizes_at[pipeline] = place
-    gpu = compiler.gpu
-    owner = prepared.parameter_buffer = gpu.own(gpu.buffer(start + len(places) * PARAMETER_ALIGNMENT, UNIFORM))
-    if places:
-        data = b"".join(struct.pack(f"<{len(sizes)}I", *sizes).ljust(PARAMETER_ALIGNMENT, b"\0") for sizes in places)
-        gpu.write(owner.handle, start, data)
+def _dispatch(pipeline: Pipeline, tables: Mapping[str, Sequence[int]], uniforms: Uniforms) -> Dispatch:
+    """Return what a pipeline binds; ``tables``: the numbers of buffers by the kind of a binding and its index."""
+    spots = []
+    for each in pipeline.bindings:
+        table, block = tables.get(each.kind), None
+        if each.kind == "sizes":
+            block = uniforms.block(struct.pack(f"<{len(pipeline.sizes)}I", *pipeline.sizes))
+        elif each.kind == "parameters":
+            # That of a kernel without parameters, although it may have some.
+            block = uniforms.block(bytes(PARAMETER_ALIGNMENT))
+        spots.append(Spot(each, None if table is None else table[each.index], block))
+    return Dispatch(pipeline, spots)
 
 
 def _copy(commands: array[int], source: AnyBuffer, target: AnyBuffer, nbytes: int) -> None:
@@ -205,7 +240,7 @@ def _copy(commands: array[int], source: AnyBuffer, target: AnyBuffer, nbytes: in
 
 def in_order(prepared: Prepared) -> list[tuple[Step, Pipeline]]:
     """Return the step and pipeline of every dispatch of a plan, in execution order."""
-    return [(each.step, one) for each in prepared.steps if isinstance(each, Ready) for one in each.pipelines]
+    return [(each.step, one.pipeline) for each in prepared.steps if isinstance(each, Ready) for one in each.dispatches]
 
 
 def pack_parameters(prepared: Prepared, parameters: Sequence[float | int]) -> bytes:
@@ -217,6 +252,26 @@ def pack_parameters(prepared: Prepared, parameters: Sequence[float | int]) -> by
         return layout.pack(*prepared.parameter_picks(parameters))
     except (struct.error, OverflowError):
         return layout.pack(*[stored(parameters[index], kind) for index, kind in prepared.parameter_order])
+
+
+def place_parameters(prepared: Prepared, data: bytes, gpu: Gpu, uniforms: Uniforms) -> None:
+    """Have the uniform memory of a plan's steps hold these bytes of its parameters, which are others than before.
+
+    What never changes is where other plans have the same; a plan whose parameters change writes them to a buffer of its own.
+    """
+    ready = [each for each in prepared.steps if isinstance(each, Ready) and each.size]
+    if not prepared.parameter_bytes:
+        for each in ready:
+            each.hold_parameters(uniforms.block(data[each.offset : each.offset + each.size]))
+    else:
+        buffer = prepared.parameter_buffer
+        if buffer is None:
+            buffer = prepared.parameter_buffer = uniforms.own(len(data))
+            prepared.recordings.clear()
+            for each in ready:
+                each.hold_parameters(Block(buffer.handle, each.offset, each.size, buffer))
+        gpu.write(buffer.handle, 0, data)
+    prepared.parameter_bytes = data
 
 
 class BindGroups:
@@ -263,6 +318,7 @@ class Replayer:
         self.pool = pool
         self.binding_bytes = binding_bytes
         self.groups = BindGroups(gpu)
+        self.uniforms = Uniforms(gpu)
         #: what kernels report: by slot a code and what was found; several, as kernels that write one buffer wait for another
         self.reports: dict[int, Owned] = {}
         self.dispatches = 0
@@ -277,9 +333,7 @@ class Replayer:
         key = tuple(map(_key_of, buffers))
         found = prepared.recordings.get(key)
         if found is None:
-            first = len(buffers) - len(prepared.scratch)
-            found = self._record(prepared, buffers[:first], buffers[first:])
-            prepared.recordings[key] = found
+            found = prepared.recordings[key] = self._record(prepared, buffers)
         else:
             prepared.recordings.move_to_end(key)
             self.recording_hits += 1
@@ -303,9 +357,9 @@ class Replayer:
         self.dispatches += recording.dispatches
         return handles[-1].handle if but_last and handles else None
 
-    def _record(self, prepared: Prepared, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> Recording:
+    def _record(self, prepared: Prepared, buffers: list[AnyBuffer]) -> Recording:
         recording = Recording()
-        count = 0
+        count, generation = 0, self.pool.generation
         for number, entry in enumerate(prepared.steps):
             if count >= min(self.gpu.first_submit << (len(recording.commands) - 1), LARGEST_SUBMIT):
                 recording.commands.append(array("q"))
@@ -317,25 +371,18 @@ class Replayer:
                 if source.key != target.key:
                     _copy(commands, source, target, (entry.nbytes + 3) & ~3)
                 continue
-            mine = [scratch[each] for each in entry.shared]
-            for pipeline in entry.pipelines:
-                bound = self._bound(pipeline, entry, buffers, mine, prepared, recording)
-                group = self.groups.get(pipeline.layout, bound, self.pool.generation)
+            for each in entry.dispatches:
+                pipeline = each.pipeline
+                group = self.groups.get(pipeline.layout, self._bound(each, entry, buffers, recording), generation)
                 recording.keep.append(group)
                 commands.extend((DISPATCH, pipeline.handle, group.handle, *pipeline.workgroups))
-            count += len(entry.pipelines)
-            recording.dispatches += len(entry.pipelines)
+            count += len(entry.dispatches)
+            recording.dispatches += len(entry.dispatches)
         recording.handles = [self.gpu.own(self.gpu.record(each)) for each in recording.commands if each]
         return recording
 
     def _bound(
-        self,
-        pipeline: Pipeline,
-        entry: Ready,
-        buffers: list[AnyBuffer],
-        scratch: list[AnyBuffer],
-        prepared: Prepared,
-        recording: Recording,
+        self, dispatch: Dispatch, entry: Ready, buffers: list[AnyBuffer], recording: Recording
     ) -> list[tuple[int, int, int]]:
         """Return (buffer, offset, size) per binding.
 
@@ -343,31 +390,31 @@ class Replayer:
         made just before.
         """
         found: list[tuple[int, int, int]] = []
-        uniform = prepared.parameter_buffer.handle if prepared.parameter_buffer is not None else 0
-        written = {
-            self._buffer(each, entry.step, buffers, scratch).key
-            for each in pipeline.bindings
-            if each.writes and each.kind != "reports"
-        }
-        for each in pipeline.bindings:
-            if each.kind == "parameters":
-                found.append((uniform, entry.offset, entry.size))
-                continue
-            if each.kind == "sizes":
-                found.append((uniform, entry.sizes_at[pipeline], PARAMETER_ALIGNMENT))
-                continue
-            if each.kind == "reports":
+        limit = self.binding_bytes
+        for spot in dispatch.spots:
+            if spot.number is not None:
+                buffer = buffers[spot.number]
+                nbytes = buffer.nbytes
+                whole = nbytes <= limit and not spot.binding.part
+                found.append((buffer.handle, 0, nbytes) if whole else self._part(buffer, spot.binding, entry, dispatch))  # type: ignore[union-attr]
+            elif spot.block is not None:
+                found.append(spot.block.bound())
+            else:
                 found.append((self._reports(recording, buffers[entry.step.outputs[0]]), 0, REPORT_BYTES))
-                continue
-            buffer = self._buffer(each, entry.step, buffers, scratch)
-            if not each.writes and buffer.key in written:
+        written = [buffers[number].key for number in dispatch.writes]
+        for at, number in dispatch.reads:
+            buffer = buffers[number]
+            if buffer.key in written:
                 copy = self.pool.take(buffer.requested)
                 recording.keep.append(copy)
                 _copy(recording.commands[-1], buffer, copy, min(buffer.nbytes, copy.nbytes) & ~3)
-                buffer = copy
-            place = buffer.part(each.part, part_bytes(self.binding_bytes))
-            found.append((*place, self._size(buffer, each, entry, pipeline)))
+                found[at] = self._part(copy, dispatch.spots[at].binding, entry, dispatch)
         return found
+
+    def _part(self, buffer: AnyBuffer, binding: Binding, entry: Ready, dispatch: Dispatch) -> tuple[int, int, int]:
+        """Return what is bound of a buffer that may be longer than the adapter binds at once."""
+        place = buffer.part(binding.part, part_bytes(self.binding_bytes))
+        return *place, self._size(buffer, binding, entry, dispatch.pipeline)
 
     def _reports(self, recording: Recording, output: AnyBuffer) -> int:
         """Return the buffer that a kernel may report in: the same for the same output, so that bind groups are found again."""
@@ -376,13 +423,6 @@ class Replayer:
             self.reports[number] = self.gpu.own(self.gpu.buffer(REPORT_BYTES, STORAGE))
         recording.reports.add(number)
         return self.reports[number].handle
-
-    @staticmethod
-    def _buffer(binding: Binding, step: Step, buffers: list[AnyBuffer], scratch: list[AnyBuffer]) -> AnyBuffer:
-        if binding.kind == "scratch":
-            return scratch[binding.index]
-        table = step.operands if binding.kind == "operand" else step.outputs
-        return buffers[table[binding.index]]
 
     def _size(self, buffer: AnyBuffer, binding: Binding, entry: Ready, pipeline: Pipeline) -> int:
         """Return how much of a buffer to bind.

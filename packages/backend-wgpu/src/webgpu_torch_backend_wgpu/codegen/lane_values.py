@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from webgpu_torch_core.ir.expression import Expression, topological
+
+from .traced import common_divisor
 
 #: lanes from a multiple of which on a thread's first coordinate is
 GROUP = 4
@@ -49,11 +50,11 @@ def divisor(root: Expression, vector: int) -> int:
         elif node.step == "constant" and node.dtype.category == 1:
             found[node] = abs(node.payload) or ZERO
         elif node.step in ("add", "subtract") and node.dtype.category == 1:
-            found[node] = math.gcd(*own)
+            found[node] = common_divisor(*own)
         elif node.step == "multiply" and node.dtype.category == 1:
             found[node] = own[0] * own[1]
         elif node.step == "select" and node.dtype.category == 1:
-            found[node] = math.gcd(*own[1:])
+            found[node] = common_divisor(*own[1:])
         elif node.step == "checked" or (node.step == "cast" and node.arguments[0].dtype.category == 1):
             found[node] = own[0]
         else:
@@ -96,7 +97,7 @@ def _place(
     if node.step == "cast":
         return inside[0]
     if node.step == "add":
-        return inside[0][0] + inside[1][0], math.gcd(inside[0][1], inside[1][1])
+        return inside[0][0] + inside[1][0], common_divisor(inside[0][1], inside[1][1])
     if node.step == "multiply" and node.arguments[1].step == "constant":
         factor = node.arguments[1].payload
         return inside[0][0] * factor, inside[0][1] * factor

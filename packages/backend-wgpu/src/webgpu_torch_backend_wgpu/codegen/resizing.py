@@ -40,6 +40,8 @@ FORMS = (Pointwise, RowProgram, Contraction, Attention)
 CHOSEN = (Contraction, Attention)
 #: kernels without their sizes that are kept, and the traces of each; the least recently used go first
 KERNELS, TRACES = 4096, 8
+#: nodes of expressions that hold sizes
+_SIZED = frozenset(("load", "constant"))
 _Kernel = TypeVar("_Kernel", bound=Kernel)
 #: makes a size without the arguments of its class being looked at
 _new_size = tuple.__new__
@@ -158,10 +160,11 @@ def _traced(kernel: Kernel, sizes: Sequence[int], capabilities: Capabilities, ma
 
 
 def resized(kernel: _Kernel, size: _Sizes) -> _Kernel:
-    """Return a kernel in which something stands for each dimension, number of elements, offset and stride."""
+    """Return a kernel in which something stands for each dimension, number of elements, offset and stride, and for the whole numbers
+    that it computes with: where one tensor ends and the next begins is one of them."""
 
     def moved(root: Expression) -> Expression:
-        return _resized_loads(root, size) if _has_loads(root) else root
+        return _resized_value(root, size) if _has_sizes(root) else root
 
     def stores(given: tuple[Store, ...]) -> tuple[Store, ...]:
         return tuple(
@@ -189,17 +192,24 @@ def resized(kernel: _Kernel, size: _Sizes) -> _Kernel:
 
 
 @lru_cache(8192)
-def _has_loads(root: Expression) -> bool:
-    """Return whether an expression has loads with other numbers than 0 and 1."""
-    loads = [node.payload for node in topological(root) if node.step == "load"]
-    return any(number > 1 for _, offset, strides in loads for number in (offset, *strides))
+def _has_sizes(root: Expression) -> bool:
+    """Return whether an expression has whole numbers, of its own or of its loads, other than 0 and 1."""
+    return any(number > 1 for node in topological(root) if node.step in _SIZED for number in _sizes_of(node))
 
 
-def _resized_loads(root: Expression, size: _Sizes) -> Expression:
+def _sizes_of(node: Expression) -> Sequence[int]:
+    """Return the numbers of a load or a constant for which something may stand."""
+    if node.step == "constant":
+        return (node.payload,) if node.dtype.category == 1 else ()
+    _, offset, strides = node.payload
+    return (offset, *strides)
+
+
+def _resized_value(root: Expression, size: _Sizes) -> Expression:
     def replace(node: Expression, _: tuple[Expression, ...]) -> Expression | None:
-        if node.step != "load":
-            return None
+        if node.step == "constant":
+            return make("constant", (), size(node.payload), node.dtype) if node.dtype.category == 1 else None
         operand, offset, strides = node.payload
         return make("load", (), (operand, size(offset), tuple(map(size, strides))), node.dtype)
 
-    return rewrite(root, replace)
+    return rewrite(root, replace, _SIZED)

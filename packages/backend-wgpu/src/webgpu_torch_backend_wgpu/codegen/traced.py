@@ -12,7 +12,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import SupportsIndex
+from typing import Any, SupportsIndex
 
 Number = int | float
 _traces = itertools.count()
@@ -166,6 +166,19 @@ class Traced:
 
     def __round__(self, digits: SupportsIndex | None = None) -> Number:
         return round(self._known(), digits)
+
+
+def common_divisor(*numbers: int | Traced) -> Any:
+    """Return the greatest common divisor of whole numbers, as ``math.gcd``, which takes plain ones only."""
+    found = numbers[0]
+    for each in numbers[1:]:
+        known = next((one for one in (found, each) if isinstance(one, Traced)), None)
+        if known is None:
+            found = math.gcd(found, each)  # type: ignore[arg-type]
+        else:
+            trace = known.trace
+            found = trace.computed(math.gcd, trace.place(found), trace.place(each))  # type: ignore[arg-type]
+    return found
 
 
 def _binary(function: Callable[[Number, Number], Number], swapped: bool) -> Callable[[Traced, object], object]:

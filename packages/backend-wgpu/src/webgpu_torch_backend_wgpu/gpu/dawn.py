@@ -52,6 +52,8 @@ _COMPONENTS = {1: "f32", 2: "f16", 3: "u32", 4: "i32", 5: "u8", 6: "i8"}
 _SUBMITS_IN_FLIGHT, _ASK_EVERY = 64, 8
 #: seconds that a wait for a GPU asks again and again before it sleeps: to be woken takes tens of microseconds
 _POLLING = 0.002
+#: most bytes that are read by one call of the encoder's library
+FETCHED = 1 << 16
 #: dispatches that are submitted first where another thread encodes them: a submit takes it twice as long as a dispatch
 _FIRST_SUBMIT = 8
 
@@ -251,6 +253,7 @@ class DawnGpu(HeaderGpu):
         polling: float,
     ) -> None:
         super().__init__(runtime.ffi, runtime.lib, device, reports, limits, features)
+        self._polling = polling
         self._wait_for = functools.partial(runtime.wait, polling=polling)
         # By how many submits there were: what tells that they are done, the oldest first.
         self._in_flight: deque[tuple[int, Any]] = deque()
@@ -433,6 +436,47 @@ class DawnGpu(HeaderGpu):
         self._wait_for(asked)
         # The copy itself may be what an answer is waited for of.
         self._collect_done(submits - 1, jobs)
+
+    def read_all(self, parts: Sequence[tuple[int, int, memoryview]], after: int | None = None) -> None:
+        encoder, nbytes = self.encoder, sum([(len(into) + 3) & ~3 for _, _, into in parts])
+        commands = None if after is None else self._objects[after]
+        # Pipelines that are still compiled are waited for where that can be interrupted.
+        if encoder is None or nbytes > FETCHED or self._compiling or (commands is not None and commands.arriving):
+            super().read_all(parts, after)
+            return
+        staging, at = self._stagings(nbytes)[0].native, 0
+        copies: list[tuple[object, int, object, int, int]] = []
+        for buffer, offset, into in parts:
+            rounded = (len(into) + 3) & ~3
+            copies.append((self._objects[buffer], offset, staging, at, rounded))
+            at += rounded
+        encoded = encoder.encode(commands, copies)
+        data = bytearray(nbytes)
+        if not self._fetched(encoder, encoded, staging, data):
+            # A buffer may still be mapped or waiting to be.
+            self._staging = []
+            said = self.reports.take() or GpuError("internal", "the device could not give its results back")
+            raise GpuError("lost" if self.lost else said.kind, self.lost or str(said))
+        view, at = memoryview(data), 0
+        for _, _, into in parts:
+            into[:] = view[at : at + len(into)]
+            at += (len(into) + 3) & ~3
+
+    def _fetched(self, encoder: Encoder, encoded: int, staging: object, data: bytearray) -> bool:
+        """Submit what was encoded, and wait for the bytes that it copies to a mappable buffer; return whether they came.
+
+        What the library refused is dropped: submitting it can end the process.
+        """
+        if not encoded or self.reports.pending():
+            if encoded:
+                self.lib.wgpuCommandBufferRelease(self.ffi.cast("WGPUCommandBuffer", encoded))
+            return False
+        self.submits += 1
+        moment = self.moment()
+        came = encoder.fetch(encoded, staging, data, self._polling)
+        self._collect_done(*moment)
+        self.reports.check()
+        return came
 
     def _copy_later(self, staging: Staging, parts: Sequence[tuple[int, int, int]], nbytes: int) -> Callable[[], None]:
         encoder = self.encoder

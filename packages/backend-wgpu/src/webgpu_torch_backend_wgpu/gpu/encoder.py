@@ -27,9 +27,11 @@ _CALLED = (
     "ComputePassEncoderSetBindGroup", "ComputePassEncoderDispatchWorkgroups", "ComputePassEncoderEnd",
     "ComputePassEncoderRelease", "CommandEncoderCopyBufferToBuffer", "CommandEncoderFinish", "CommandEncoderRelease",
     "CommandBufferRelease", "QueueSubmit", "QueueWriteBuffer", "BufferDestroy", "QueueOnSubmittedWorkDone", "InstanceWaitAny",
+    "BufferMapAsync", "BufferGetConstMappedRange", "BufferUnmap",
 )  # fmt: skip
 _DECLARATIONS = """
 typedef struct { uint64_t kind; uintptr_t first, second; uint64_t numbers[3]; } Command;
+uint64_t encoder_table();
 void *encoder_new(uintptr_t const *library, uint64_t spinning, uint64_t asking, uint64_t in_flight);
 void encoder_free(void *);
 void *encoder_place();
@@ -37,6 +39,8 @@ void encoder_forget(void *place);
 void encoder_arrive(void *, void *place, uintptr_t pipeline);
 int encoder_expect(void *, Command const *, size_t);
 void encoder_play(void *, uintptr_t encoder, Command const *, size_t, uintptr_t description);
+uintptr_t encoder_encode(void *, Command const *, size_t, Command const *, size_t);
+int encoder_fetch(void *, uintptr_t commands, uintptr_t buffer, uint8_t *, size_t, uint64_t polling);
 uint64_t encoder_run(void *, Command const *, size_t);
 uint64_t encoder_write(void *, uintptr_t buffer, uint64_t offset, uint8_t const *, size_t);
 uint64_t encoder_destroy(void *, uintptr_t buffer);
@@ -112,6 +116,10 @@ class Encoder:
         self._lib: Any = opened(own, str(path))
         functions = [gpu.ffi.addressof(gpu.lib, f"wgpu{each}") for each in _CALLED]
         called = *functions, instance, gpu.device, gpu.queue
+        if not hasattr(self._lib, "encoder_table") or self._lib.encoder_table() != len(called):
+            raise RuntimeError(
+                f"{path} was compiled of other sources: hatch_build.py of this package compiles it again"
+            )
         table = own.new("uintptr_t[]", [self._address(each) for each in called])
         self._thread = self._lib.encoder_new(table, _SPINNING * spins, asking, in_flight)
         gpu.reports.is_beside = self._refuses
@@ -187,6 +195,29 @@ class Encoder:
             return
         into, passes = self._address(encoder), self._address(description)
         self._lib.encoder_play(self._thread, into, commands.data, commands.count, passes)
+
+    def encode(self, commands: Commands | None, copies: Sequence[tuple[object, int, object, int, int]]) -> int:
+        """Encode in this thread commands, whose pipelines are there, if any, and copies (source, where from, target, where to, bytes).
+
+        Returns:
+            What :meth:`fetch` submits; 0 where the library made nothing of it.
+        """
+        data = self._ffi.new("Command[]", len(copies))
+        for number, (source, start, target, offset, nbytes) in enumerate(copies):
+            data[number] = (_COPY, self._address(source), self._address(target), (start, offset, nbytes))
+        before = (self._ffi.NULL, 0) if commands is None else (commands.data, commands.count)
+        return self._lib.encoder_encode(self._thread, *before, data, len(copies))
+
+    def fetch(self, encoded: int, buffer: object, into: bytearray, polling: float) -> bool:
+        """Submit what was encoded, once, after all that was handed over, and wait for the first bytes of a mappable buffer.
+
+        ``polling``: so many seconds without sleeping. Returns whether the bytes could be had.
+        """
+        target = self._ffi.from_buffer("uint8_t[]", into)
+        nanoseconds = int(polling * 1e9)
+        return bool(
+            self._lib.encoder_fetch(self._thread, encoded, self._address(buffer), target, len(into), nanoseconds)
+        )
 
     def write(self, buffer: object, offset: int, data: memoryview | bytes) -> None:
         """Hand over bytes, at most :data:`WRITTEN`, to be written to a buffer that lives until then."""

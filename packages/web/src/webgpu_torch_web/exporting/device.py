@@ -9,8 +9,9 @@ from webgpu_torch_backend_wgpu.facts import TYPICAL
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingGpu
 from webgpu_torch_backend_wgpu.gpu.interface import STORAGE, Adapter, GpuError, Limits, PipelineRequest
 from webgpu_torch_backend_wgpu.memory import Buffer, LongBuffer, Pool
-from webgpu_torch_backend_wgpu.program import part_bytes
+from webgpu_torch_backend_wgpu.program import PARAMETER_ALIGNMENT, part_bytes
 from webgpu_torch_backend_wgpu.replay import Prepared, prepare
+from webgpu_torch_backend_wgpu.uniforms import Uniforms
 from webgpu_torch_core.backend.interface import Device, Plan
 
 from .errors import ExportError
@@ -93,6 +94,8 @@ class ExportDevice(WgpuDevice):
         self.kept = kept
         self.lasting = lasting
         self._prepared: list[Prepared] = []
+        # Each block is a buffer of its own: a function brings those that it reads, and no others.
+        self.replayer.uniforms = Uniforms(kept, PARAMETER_ALIGNMENT)
 
     def allocate_all(self, sizes: Sequence[int]) -> list[AnyBuffer]:
         return self.lasting.take_all(sizes)
@@ -111,7 +114,7 @@ class ExportDevice(WgpuDevice):
                         "iterator, for instance): pass it as an input or make it a parameter or buffer of a module"
                     )
         buffers = [*externals, *self.pool.take_all(plan.temporaries)]
-        prepared = prepare(plan, self.compiler, own=True)
+        prepared = prepare(plan, self.compiler, self.replayer.uniforms, own=True)
         self._prepared.append(prepared)
         recording, every = self._recording(prepared, buffers, parameters)
         self._replay(prepared, recording, every)
