@@ -30,18 +30,7 @@ from .memory import Part, Pool, parts_into
 from .modules import Compiled, Compiler, Pipeline, text_of
 from .profiling import Profiler
 from .program import REPORT_WORDS, Program, part_bytes
-from .replay import (
-    REPORT_BYTES,
-    AnyBuffer,
-    Held,
-    Prepared,
-    Recording,
-    Replayer,
-    in_order,
-    pack_parameters,
-    place_parameters,
-    prepare,
-)
+from .replay import REPORT_BYTES, AnyBuffer, Held, Prepared, Recording, Replayer, in_order, prepare
 
 #: how often a plan has run again, in however few rounds, before its kernels get text of their own instead of sharing
 #: pipelines with kernels of other sizes
@@ -411,9 +400,7 @@ class WgpuDevice(Device):
     ) -> tuple[Recording, list[AnyBuffer]]:
         """Return a prepared plan over externals and temporaries, its parameters on the device, and all buffers that it uses."""
         if prepared.parameter_order:
-            data = pack_parameters(prepared, parameters)
-            if data != prepared.parameter_bytes:
-                place_parameters(prepared, data, self.gpu, self.replayer.uniforms)
+            self.replayer.place_parameters(prepared, parameters)
         if prepared.scratch:
             buffers = [*buffers, *self.pool.take_all(prepared.scratch)]
         return self.replayer.recording(prepared, buffers), buffers

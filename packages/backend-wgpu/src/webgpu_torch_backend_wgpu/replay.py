@@ -254,26 +254,6 @@ def pack_parameters(prepared: Prepared, parameters: Sequence[float | int]) -> by
         return layout.pack(*[stored(parameters[index], kind) for index, kind in prepared.parameter_order])
 
 
-def place_parameters(prepared: Prepared, data: bytes, gpu: Gpu, uniforms: Uniforms) -> None:
-    """Have the uniform memory of a plan's steps hold these bytes of its parameters, which are others than before.
-
-    What never changes is where other plans have the same; a plan whose parameters change writes them to a buffer of its own.
-    """
-    ready = [each for each in prepared.steps if isinstance(each, Ready) and each.size]
-    if not prepared.parameter_bytes:
-        for each in ready:
-            each.hold_parameters(uniforms.block(data[each.offset : each.offset + each.size]))
-    else:
-        buffer = prepared.parameter_buffer
-        if buffer is None:
-            buffer = prepared.parameter_buffer = uniforms.own(len(data))
-            prepared.recordings.clear()
-            for each in ready:
-                each.hold_parameters(Block(buffer.handle, each.offset, each.size, buffer))
-        gpu.write(buffer.handle, 0, data)
-    prepared.parameter_bytes = data
-
-
 class BindGroups:
     """Bind groups by layout and bound ranges: creating one costs as much as recording eight dispatches."""
 
@@ -339,6 +319,28 @@ class Replayer:
             self.recording_hits += 1
         found.done = 0
         return found
+
+    def place_parameters(self, prepared: Prepared, parameters: Sequence[float | int]) -> None:
+        """Have the uniform memory of a plan's steps hold its parameters.
+
+        What never changes is where other plans have the same; a plan whose parameters change writes them to a buffer of its own.
+        """
+        data = pack_parameters(prepared, parameters)
+        if data == prepared.parameter_bytes:
+            return
+        ready = [each for each in prepared.steps if isinstance(each, Ready) and each.size]
+        if not prepared.parameter_bytes:
+            for each in ready:
+                each.hold_parameters(self.uniforms.block(data[each.offset : each.offset + each.size]))
+        else:
+            buffer = prepared.parameter_buffer
+            if buffer is None:
+                buffer = prepared.parameter_buffer = self.uniforms.own(len(data))
+                prepared.recordings.clear()
+                for each in ready:
+                    each.hold_parameters(Block(buffer.handle, each.offset, each.size, buffer))
+            self.gpu.write(buffer.handle, 0, data)
+        prepared.parameter_bytes = data
 
     def submit(self, recording: Recording, but_last: bool = False) -> int | None:
         """Run a recording; ``but_last``: without its last submit, whose handle is returned where there is one.

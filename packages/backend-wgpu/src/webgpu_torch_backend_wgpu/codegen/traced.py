@@ -12,7 +12,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, SupportsIndex
+from typing import SupportsIndex
 
 Number = int | float
 _traces = itertools.count()
@@ -168,17 +168,16 @@ class Traced:
         return round(self._known(), digits)
 
 
-def common_divisor(*numbers: int | Traced) -> Any:
+def common_divisor(*numbers: int) -> int:
     """Return the greatest common divisor of whole numbers, as ``math.gcd``, which takes plain ones only."""
-    found = numbers[0]
+    found: int | Traced = numbers[0]
     for each in numbers[1:]:
         known = next((one for one in (found, each) if isinstance(one, Traced)), None)
-        if known is None:
-            found = math.gcd(found, each)  # type: ignore[arg-type]
+        if isinstance(known, Traced):
+            found = known.trace.computed(math.gcd, known.trace.place(found), known.trace.place(each))  # type: ignore[arg-type]
         else:
-            trace = known.trace
-            found = trace.computed(math.gcd, trace.place(found), trace.place(each))  # type: ignore[arg-type]
-    return found
+            found = math.gcd(found, each)  # type: ignore[arg-type]
+    return found  # type: ignore[return-value]
 
 
 def _binary(function: Callable[[Number, Number], Number], swapped: bool) -> Callable[[Traced, object], object]:

@@ -28,6 +28,7 @@ from .encoder import library as encoder_library
 from .header import COMPILERS, HeaderGpu, Reports, adapter_of, limits_of
 from .interface import COPY, MATRIX_FEATURE, Adapter, Gpu, GpuError, Limits, MatrixUnit, PipelineRequest, Runtime
 from .processes import runtime_directory
+from .staging import copies_to
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -439,28 +440,22 @@ class DawnGpu(HeaderGpu):
 
     def read_all(self, parts: Sequence[tuple[int, int, memoryview]], after: int | None = None) -> None:
         encoder, nbytes = self.encoder, sum([(len(into) + 3) & ~3 for _, _, into in parts])
-        commands = None if after is None else self._objects[after]
+        objects = self._objects
+        commands = None if after is None else objects[after]
         # Pipelines that are still compiled are waited for where that can be interrupted.
         if encoder is None or nbytes > FETCHED or self._compiling or (commands is not None and commands.arriving):
             super().read_all(parts, after)
             return
-        staging, at = self._stagings(nbytes)[0].native, 0
-        copies: list[tuple[object, int, object, int, int]] = []
-        for buffer, offset, into in parts:
-            rounded = (len(into) + 3) & ~3
-            copies.append((self._objects[buffer], offset, staging, at, rounded))
-            at += rounded
-        encoded = encoder.encode(commands, copies)
-        data = bytearray(nbytes)
-        if not self._fetched(encoder, encoded, staging, data):
+        staging, data = self._stagings(nbytes)[0].native, bytearray(nbytes)
+        copies, _ = copies_to(staging, [(objects[buffer], offset, len(into)) for buffer, offset, into in parts])
+        if not self._fetched(encoder, encoder.encode(commands, copies), staging, data):
             # A buffer may still be mapped or waiting to be.
             self._staging = []
             said = self.reports.take() or GpuError("internal", "the device could not give its results back")
             raise GpuError("lost" if self.lost else said.kind, self.lost or str(said))
-        view, at = memoryview(data), 0
-        for _, _, into in parts:
+        view = memoryview(data)
+        for (_, _, into), (*_, at, _) in zip(parts, copies, strict=True):
             into[:] = view[at : at + len(into)]
-            at += (len(into) + 3) & ~3
 
     def _fetched(self, encoder: Encoder, encoded: int, staging: object, data: bytearray) -> bool:
         """Submit what was encoded, and wait for the bytes that it copies to a mappable buffer; return whether they came.
@@ -482,12 +477,8 @@ class DawnGpu(HeaderGpu):
         encoder = self.encoder
         if encoder is None:
             return super()._copy_later(staging, parts, nbytes)
-        objects: dict[int, object] = {-1: staging.native}
-        words, at = [], 0
-        for buffer, offset, count in parts:
-            objects[buffer], rounded = self._objects[buffer], (count + 3) & ~3
-            words += [COPY, buffer, offset, -1, at, rounded]
-            at += rounded
+        objects = {-1: staging.native, **{buffer: self._objects[buffer] for buffer, _, _ in parts}}
+        words = [word for source, *copy in copies_to(-1, parts)[0] for word in (COPY, source, *copy)]
         if not self.reports.pending():
             encoder.run(encoder.prepare(words, objects))
             self.submits += 1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .interface import GpuError
 
@@ -15,6 +15,25 @@ if TYPE_CHECKING:
 PARALLEL_COPY_BYTES = 1 << 23
 _COPIERS = min(8, (os.cpu_count() or 1) // 2)
 _MAP_READ_AND_COPY_TARGET, _SUCCESS = 0x1 | 0x8, 1
+
+
+_Buffer = TypeVar("_Buffer")
+
+
+def copies_to(
+    target: _Buffer, parts: Iterable[tuple[_Buffer, int, int]]
+) -> tuple[list[tuple[_Buffer, int, _Buffer, int, int]], int]:
+    """Return what copies parts of buffers (buffer, offset, bytes) to a buffer one after another, in whole words, and all their bytes.
+
+    A copy is: source, where it begins, target, where that begins, bytes.
+    """
+    copies = []
+    at = 0
+    for source, offset, nbytes in parts:
+        rounded = (nbytes + 3) & ~3
+        copies.append((source, offset, target, at, rounded))
+        at += rounded
+    return copies, at
 
 
 class Staging:
@@ -38,14 +57,9 @@ class Staging:
 
     def request(self, parts: Sequence[tuple[Any, int, int]], before: object = None) -> None:
         """Start copying parts of buffers here, one after another: (buffer, offset, bytes); recorded commands run ``before``."""
-        gpu, at = self.gpu, 0
-        copies: list[tuple[object, int, object, int, int]] = []
-        for source, offset, nbytes in parts:
-            rounded = (nbytes + 3) & ~3
-            copies.append((source, offset, self.native, at, rounded))
-            at += rounded
-        gpu._send(gpu._encode(before, copies))
-        self.map(at)
+        copies, nbytes = copies_to(self.native, parts)
+        self.gpu._send(self.gpu._encode(before, copies))
+        self.map(nbytes)
 
     def map(self, nbytes: int, moment: object = None) -> None:
         """Ask for what was copied; ``moment``: when that was submitted, if something else was since."""
