@@ -56,6 +56,18 @@ def test_elements_that_a_mask_chooses(
         nonzero._LARGE = before
 
 
+def _numbered(given: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """Return numbers of distinct elements with those of the NaN of ``x``, each of which counts for itself, in order.
+
+    PyTorch's sort is not stable from seventeen elements on: which NaN comes first depends on the processor.
+    """
+    if given.shape != x.shape or given.is_floating_point() or not x.is_floating_point():
+        return given
+    numbered = given.clone()
+    numbered[x.isnan()] = given[x.isnan()].sort().values
+    return numbered
+
+
 @settings(max_examples=40, deadline=None)
 @given(
     strategies.lists(strategies.integers(1, 6), max_size=3),
@@ -84,7 +96,7 @@ def test_the_host_finds_what_kernels_find(
             assert isinstance(found, tuple) is isinstance(wanted, tuple)
             several = isinstance(wanted, tuple)
             for own, other in zip(found if several else [found], wanted if several else [wanted], strict=True):
-                assert torch.equal(to_torch(own).nan_to_num(7.0), other.nan_to_num(7.0))
+                assert torch.equal(*[_numbered(each, x).nan_to_num(7.0) for each in (to_torch(own), other)])
                 assert own.dtype.name == repr(other.dtype).removeprefix("torch.")
                 assert own.stride() == other.stride()
 
