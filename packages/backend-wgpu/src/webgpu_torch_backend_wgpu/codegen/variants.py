@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
@@ -170,8 +169,6 @@ def attention_pays(kernel: Attention, capabilities: Capabilities) -> bool:
         # What is saved is less than what compiling a long kernel takes.
         return False
     facts = capabilities.facts
-    plans = ((variant, plan) for variant in VARIANTS[Attention] for plan in variant.fits(kernel, capabilities))
-    own = min((variant.cost(kernel, plan, facts) for variant, plan in plans), default=math.inf)
     batch, m, n, k, v = map(number_of_elements, (kernel.batch, kernel.m, kernel.n, kernel.k, kernel.v))
     # Where several rows of heads share keys, these are copied for each.
     copies = 1 + 2 * number_of_elements(kernel.m[:-1]) if len(kernel.m) > 1 else 1
@@ -180,7 +177,10 @@ def attention_pays(kernel: Attention, capabilities: Capabilities) -> bool:
     multiplying = 2 * batch * m * n * (k + v) / (facts.flops * reached) if m > SKINNY else 0.0
     scores = _SCORE * batch * m * n / facts.bandwidth
     apart = max(multiplying, moved / facts.bandwidth) + scores + _THREE_PASSES * facts.dispatch
-    return own < _WITHOUT_SCORES * apart
+    most = _WITHOUT_SCORES * apart
+    # The first of many plans that is quick enough says so.
+    plans = ((variant, plan) for variant in VARIANTS[Attention] for plan in variant.fits(kernel, capabilities))
+    return any(variant.cost(kernel, plan, facts) < most for variant, plan in plans)
 
 
 def _traffic(share: float) -> Callable[[Kernel, object, Facts], float]:

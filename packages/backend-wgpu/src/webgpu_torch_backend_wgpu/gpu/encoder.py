@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import weakref
+from array import array
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -135,33 +136,35 @@ class Encoder:
 
     def prepare(self, words: Sequence[int], objects: Mapping[int, object]) -> Commands:
         """Return commands in the form that :meth:`run` takes."""
-        count, last = len(words) // WORDS, 0
-        data, used, arriving = self._ffi.new("Command[]", count), [], []
-        for number in range(count):
-            kind, first, second, *numbers = words[number * WORDS : (number + 1) * WORDS]
-            command = data[number]
+        address, last = self._address, 0
+        # As many numbers as a command of the library has, and in its order.
+        data, used, arriving = array("Q"), [], []
+        for at in range(0, len(words), WORDS):
+            kind, first, second, *numbers = words[at : at + WORDS]
             if kind == DISPATCH:
+                pipeline, group = objects[first], objects[second]
                 # A pipeline that is set already need not be set again.
-                pair = pipeline, _ = objects[first], objects[second]
                 if first == last:
-                    command.first = 0
+                    place = 0
                 elif not isinstance(pipeline, Arriving):
-                    command.first = self._address(pipeline)
+                    place = address(pipeline)
                 elif pipeline.arrived:
-                    command.first = self._address(pipeline.native)
+                    place = address(pipeline.native)
                 else:
-                    command.kind, command.first = _EARLY_DISPATCH, int(self._ffi.cast("uintptr_t", pipeline.place))
+                    kind, place = _EARLY_DISPATCH, int(self._ffi.cast("uintptr_t", pipeline.place))
                     arriving.append(pipeline)
                 last = first
+                data.extend((kind, place, address(group), *numbers))
+                used += (pipeline, group)
             else:
                 # Source, where it begins, target, where that begins, bytes.
                 target, offset, nbytes = numbers
-                pair = objects[first], objects[target]
-                command.kind, command.first = _COPY, self._address(pair[0])
-                numbers, last = [second, offset, nbytes], 0
-            command.second, command.numbers = self._address(pair[1]), numbers
-            used += pair
-        return Commands(data, count, used, arriving)
+                source, target = objects[first], objects[target]
+                data.extend((_COPY, address(source), address(target), second, offset, nbytes))
+                used += (source, target)
+                last = 0
+        count = len(words) // WORDS
+        return Commands(self._ffi.from_buffer("Command[]", data), count, used, arriving)
 
     def place(self) -> Arriving:
         """Return what stands for a pipeline that is going to be there."""
@@ -202,11 +205,11 @@ class Encoder:
         Returns:
             What :meth:`fetch` submits; 0 where the library made nothing of it.
         """
-        data = self._ffi.new("Command[]", len(copies))
-        for number, (source, start, target, offset, nbytes) in enumerate(copies):
-            data[number] = (_COPY, self._address(source), self._address(target), (start, offset, nbytes))
+        address, data = self._address, array("Q")
+        for source, start, target, offset, nbytes in copies:
+            data.extend((_COPY, address(source), address(target), start, offset, nbytes))
         before = (self._ffi.NULL, 0) if commands is None else (commands.data, commands.count)
-        return self._lib.encoder_encode(self._thread, *before, data, len(copies))
+        return self._lib.encoder_encode(self._thread, *before, self._ffi.from_buffer("Command[]", data), len(copies))
 
     def fetch(self, encoded: int, buffer: object, into: bytearray, polling: float) -> bool:
         """Submit what was encoded, once, after all that was handed over, and wait for the first bytes of a mappable buffer.
