@@ -246,6 +246,9 @@ class WgpuDevice(Device):
                 self._watch(self.gpu.wait, "waiting for the device")
             self._raise_failure()
 
+    def may_have_reported(self) -> bool:
+        return bool(self._reporting or self._found)
+
     def reported(self) -> list[tuple[int, int]]:
         with self.lock:
             # What cannot be waited for now comes along with the next result.

@@ -19,13 +19,15 @@ CHUNK = 1 << 16
 class Block:
     """A part of a uniform buffer: its handle, where the part begins, and how many bytes it has.
 
-    ``owner``: what the buffer lives by; a deque takes back a part of a chunk with the last reference to it.
+    ``owner``: what a buffer of its own lives by; ``returned``: what takes back a part of a chunk with the last reference to it.
     """
 
-    __slots__ = ("__weakref__", "handle", "offset", "owner", "size")
+    __slots__ = ("__weakref__", "_owner", "_returned", "handle", "offset", "size")
 
-    def __init__(self, handle: int, offset: int, size: int, owner: object) -> None:
-        self.handle, self.offset, self.size, self.owner = handle, offset, size, owner
+    def __init__(
+        self, handle: int, offset: int, size: int, owner: object = None, returned: deque[tuple[int, int]] | None = None
+    ) -> None:
+        self.handle, self.offset, self.size, self._owner, self._returned = handle, offset, size, owner, returned
 
     def bound(self) -> tuple[int, int, int]:
         """Return what a bind group binds."""
@@ -33,8 +35,8 @@ class Block:
 
     def __del__(self) -> None:
         # Appending to a deque is atomic: this may run in any thread, and at exit.
-        if isinstance(self.owner, deque):
-            self.owner.append((self.handle, self.offset))
+        if self._returned is not None:
+            self._returned.append((self.handle, self.offset))
 
 
 class Uniforms:
@@ -66,4 +68,4 @@ class Uniforms:
             chunk = self.own(self._chunk)
             self._chunks.append(chunk)
             self._free.extend((chunk.handle, offset) for offset in range(0, self._chunk, PARAMETER_ALIGNMENT))
-        return Block(*self._free.popleft(), PARAMETER_ALIGNMENT, self._free)
+        return Block(*self._free.popleft(), PARAMETER_ALIGNMENT, returned=self._free)

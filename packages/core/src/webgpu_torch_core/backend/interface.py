@@ -196,6 +196,10 @@ class Device(ABC):
         data = self.read(buffer, nbytes)
         return lambda: data
 
+    def may_have_reported(self) -> bool:
+        """Return whether :meth:`reported` may tell anything: asked after every read, before it is."""
+        return True
+
     def reported(self) -> list[tuple[int, int]]:
         """Return the codes that kernels reported since the last call, each with what was found; one of equal slots.
 

@@ -251,10 +251,14 @@ class Engine:
         """Raise the exception of a check that failed since the last results were read."""
         recorder = self.recorders.own
         value = recorder.failed
-        if value is None and not self.reports:
+        if value is None and not (self.reports and self._may_have_reported(recorder)):
             return
         recorder.failed = None
         self._raise_failed(self._read(value.realize(), 8) if value is not None else b"")
+
+    def _may_have_reported(self, recorder: Recorder) -> bool:
+        """Return whether kernels may have reported what nobody was told: what this thread recorded, or any that ran."""
+        return recorder.told != recorder.reporting or bool(self._reports) or self.device.may_have_reported()
 
     def _flush_reports(self) -> None:
         """Compute what reports, also what nobody can read any more."""
