@@ -13,8 +13,8 @@ from webgpu_torch_backend_wgpu.device import WgpuDevice
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
 from webgpu_torch_backend_wgpu.uniforms import CHUNK, Block, Uniforms
 from webgpu_torch_core.backend.interface import Plan, Step
-from webgpu_torch_core.ir.dtypes import float32
-from webgpu_torch_core.ir.expression import load, parameter
+from webgpu_torch_core.ir.dtypes import float32, uint32
+from webgpu_torch_core.ir.expression import constant, load, make, parameter
 from webgpu_torch_core.ir.kernels import Operand, Output, Pointwise, Store
 
 sys.path.insert(0, str(Path(__file__).parent / "golden"))
@@ -117,3 +117,13 @@ def test_blocks_go_with_their_plans() -> None:
     for number in range(3 * CHUNK // 256):
         groups_made(device, plan(1000), buffers, [float(number), 3.0])
     assert len(device.replayer.uniforms._chunks) == 1
+
+
+def test_draws_write_their_seeds_where_no_other_plan_reads() -> None:
+    device = opened()
+    word, numbers = constant(0, uint32), tuple(parameter(number, uint32) for number in range(4))
+    value = make("threefry", (word,) * 4 + numbers + (word,), None, uint32)
+    kernel = Pointwise((), (Output(uint32, 1000, None),), (uint32,) * 4, "draw", (1000,), (Store(0, 0, (1,), value),))
+    drawing = Plan([Step(kernel, (), (0,), (0, 1, 2, 3))], 1, ())
+    buffers = device.allocate_all([1 << 16])
+    assert [groups_made(device, drawing, buffers, [1, 2, 3, turn]) for turn in range(3)] == [1, 0, 0]

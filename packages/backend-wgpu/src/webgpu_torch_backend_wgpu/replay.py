@@ -12,7 +12,9 @@ from webgpu_torch_core.backend.collection import without_collection
 from webgpu_torch_core.backend.interface import REPORT_SLOTS, Copy, Plan, Step
 from webgpu_torch_core.bounded import Bounded
 from webgpu_torch_core.ir.dtypes import dtype
+from webgpu_torch_core.ir.expression import topological
 from webgpu_torch_core.ir.host_bytes import stored
+from webgpu_torch_core.ir.kernels import Kernel
 from webgpu_torch_core.record.runs import picker
 
 from .copying import fastest
@@ -123,6 +125,7 @@ class Prepared:
     """A plan made ready for one device."""
 
     __slots__ = (
+        "changes",
         "generation",
         "parameter_buffer",
         "parameter_bytes",
@@ -149,7 +152,9 @@ class Prepared:
         self.parameter_struct: struct.Struct | None = None
         self.parameter_order: list[tuple[int, dtype]] = []
         self.parameter_picks: Callable[[Sequence[Any]], Sequence[Any]] = picker(())
-        # The bytes that steps have among their blocks, and the buffer that holds them once they have changed.
+        # Whether parameters are others in every run, as far as that is known: the bytes that steps have among their blocks, and
+        # the buffer that holds them once they have changed.
+        self.changes = False
         self.parameter_bytes = b""
         self.parameter_buffer: Block | None = None
         self.recordings: Bounded[tuple[Any, ...], Recording] = Bounded(RECORDINGS_PER_PLAN)
@@ -189,6 +194,7 @@ def prepare(plan: Plan, compiler: Compiler, uniforms: Uniforms, own: bool = Fals
     kernels = [each.kernel for each in steps if isinstance(each, Step)]
     compiled = without_collection(lambda: compiler.compile(kernels, own))
     prepared = Prepared()
+    prepared.changes = plan.lasting or any(map(_draws, kernels))
     layout, offset, bound, first = "<", 0, False, plan.externals + len(plan.temporaries)
     for step in steps:
         if isinstance(step, Copy):
@@ -213,6 +219,11 @@ def prepare(plan: Plan, compiler: Compiler, uniforms: Uniforms, own: bool = Fals
     if bound:
         prepared.parameter_struct = struct.Struct(layout)
     return prepared
+
+
+def _draws(kernel: Kernel) -> bool:
+    """Return whether a kernel draws random numbers, each time from where the time before ended."""
+    return any(node.step == "threefry" for root in kernel.expressions() for node in topological(root))
 
 
 def _dispatch(pipeline: Pipeline, tables: Mapping[str, Sequence[int]], uniforms: Uniforms) -> Dispatch:
@@ -329,7 +340,7 @@ class Replayer:
         if data == prepared.parameter_bytes:
             return
         ready = [each for each in prepared.steps if isinstance(each, Ready) and each.size]
-        if not prepared.parameter_bytes:
+        if not prepared.parameter_bytes and not prepared.changes:
             for each in ready:
                 each.hold_parameters(self.uniforms.block(data[each.offset : each.offset + each.size]))
         else:
