@@ -6,10 +6,14 @@ import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import webgpu_torch_core as torch
 from webgpu_torch_backend_wgpu.program import Binding, Pass, Program, Size
+from webgpu_torch_core.record import plans
+from webgpu_torch_core.record.devices import engine_for
 
 PROGRAM = """
 import webgpu_torch_core as torch
@@ -48,6 +52,39 @@ def test_the_next_process_neither_schedules_nor_generates(tmp_path: Path) -> Non
     assert first[0] == second[0]
     assert first[1] >= 64 > second[1]
     assert first[2] > 0 == second[2]
+
+
+class Files:
+    """Stands for the folder of plans: notes what is asked for and kept."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.kept: list[str] = []
+
+    def read(self, name: str) -> None:
+        self.asked.append(name)
+
+    def write_later(self, name: str, data: Callable[[], bytes]) -> None:
+        self.kept.append(name)
+
+
+def test_plans_of_few_sizes_of_a_sequence_are_kept(webgpu: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    files, device = Files(), engine_for(torch.device("webgpu")).device
+    monkeypatch.setattr(device, "plan_files", files)
+    plans._sizes.clear()
+
+    def step(length: int, turns: int) -> None:
+        x = torch.ones(length, device="webgpu")
+        for turn in range(turns):
+            x = torch.cumsum(x, 0).sin() + turn
+        x.sum().item()
+
+    for length in range(2, 2 + 2 * plans.SIZES_KEPT):
+        step(length, 12)
+    assert len(set(files.kept)) == len(files.kept) == plans.SIZES_KEPT == len(files.asked)
+    # Another sequence of operations is another matter.
+    step(7, 13)
+    assert len(files.kept) == plans.SIZES_KEPT + 1
 
 
 def test_programs_are_written_whole() -> None:

@@ -14,6 +14,7 @@ from types import ModuleType
 from .. import backend, ir, scheduling
 from ..backend.collection import without_collection
 from ..backend.interface import Copy, Device, Plan, Step
+from ..bounded import Bounded
 from ..ir.digests import digest, remember, version_of
 from ..ir.dtypes import BY_NAME, dtype
 from ..ir.expression import topological
@@ -22,6 +23,9 @@ from .tape import Entry, Structure
 
 #: plans that are kept however many kernels they are of, and of how many together more are
 PLANS_KEPT, KERNELS_KEPT = 512, 1 << 17
+#: of how many sizes the plan of one sequence of operations is kept for the next process, and how many sequences are counted
+SIZES_KEPT, SEQUENCES = 16, 1024
+_sizes: Bounded[tuple[object, ...], int] = Bounded(SEQUENCES)
 #: how many kernels may be recorded between two that become one, where the device begins while the host records: the first would
 #: wait for the second
 REACH = 64
@@ -68,7 +72,8 @@ def planned(
 
     def plan() -> Scheduled:
         name = None
-        if device.plan_files is not None and fuses and len(entries) >= device.plan_length:
+        lasts = device.plan_files is not None and fuses and len(entries) >= device.plan_length
+        if lasts and _of_few_sizes(entries, device):
             name = _name(entries, sorted(wanted), sorted(donatable), device, reach)
         found = None if name is None else _known(device, name)
         if found is None:
@@ -78,6 +83,17 @@ def planned(
         return found
 
     return without_collection(plan)
+
+
+def _of_few_sizes(entries: Sequence[Entry], device: Device) -> bool:
+    """Return whether few tapes were planned so far that may differ from this one in sizes only.
+
+    A loop over a growing sequence plans one for every length: their files would take the place of all others.
+    """
+    key = id(device), *[(kernel.name, operands, first) for kernel, operands, first, _ in entries]
+    count = _sizes.get(key, 0)
+    _sizes[key] = count + 1
+    return count < SIZES_KEPT
 
 
 def _known(device: Device, name: str) -> Scheduled | None:
