@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 import sys
 from pathlib import Path
 
@@ -88,6 +89,15 @@ def test_programs_are_those_that_would_be_generated(
             lambda size: size if size < 2 else sizes.setdefault(size, dice.choice(SIZES)),  # noqa: B023
         )
         assert outcome(generator.generate, chosen, adapter) == outcome(generate, chosen, adapter)
+
+
+@pytest.mark.slow_on("default", "compatibility", "llvmpipe")
+@pytest.mark.parametrize("profile", sorted(PROFILES))
+def test_kernels_of_programs_are_those_that_would_be_generated(profile: str) -> None:
+    # In a process of its own: what it runs takes the place of the WebGPU backend.
+    script = Path(__file__).parent / "golden" / "followed.py"
+    found = subprocess.run([sys.executable, str(script), profile], capture_output=True, text=True, check=False)
+    assert found.returncode == 0, f"{found.stdout[-5000:]}{found.stderr[-5000:]}"
 
 
 def relu_sum(rows: int, columns: int) -> RowProgram:

@@ -45,9 +45,9 @@ def backend() -> WgpuBackend:
 _BACKENDS: list[WgpuBackend] = []
 
 
-def programs(profile: str) -> Iterator[tuple[str, list[Program], list[str]]]:
-    """Return (program, the kernels it runs, the rules they break) for every program on the adapter of a profile."""
-    from programs import CONFIG, PROGRAMS
+def opened(profile: str) -> tuple[int, Any]:
+    """Return the number of a profile and its device, for whose limits networks are sized."""
+    from programs import CONFIG
     from webgpu_torch_core.backend.plugins import registry
 
     # Four storage buffers are too few to scatter into a table of 50257 rows that is bound in parts.
@@ -55,7 +55,14 @@ def programs(profile: str) -> Iterator[tuple[str, list[Program], list[str]]]:
     CONFIG["vocab_size"] = 32000 if few else 50257
     index = list(PROFILES).index(profile)
     backend()
-    device: Any = registry.device("webgpu", index)
+    return index, registry.device("webgpu", index)
+
+
+def programs(profile: str) -> Iterator[tuple[str, list[Program], list[str]]]:
+    """Return (program, the kernels it runs, the rules they break) for every program on the adapter of a profile."""
+    from programs import PROGRAMS
+
+    index, device = opened(profile)
     generate, advance, broken = device.compiler.generate, device.advance, device.gpu.broken
     generated: dict[Any, Program] = {}
     kernels: dict[Any, None] = {}

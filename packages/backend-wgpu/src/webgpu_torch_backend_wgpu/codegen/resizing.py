@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from webgpu_torch_core.bounded import Bounded
+from webgpu_torch_core.ir.dtypes import int32, int64
 from webgpu_torch_core.ir.expression import Expression, make, rewrite, topological
 from webgpu_torch_core.ir.kernels import (
     Attention,
@@ -40,8 +41,9 @@ FORMS = (Pointwise, RowProgram, Contraction, Attention)
 CHOSEN = (Contraction, Attention)
 #: kernels without their sizes that are kept, and the traces of each; the least recently used go first
 KERNELS, TRACES = 4096, 8
-#: nodes of expressions that hold sizes
-_SIZED = frozenset(("load", "constant"))
+#: nodes of expressions that hold sizes, or compute with some: not the bits of words, of which generators ask in other ways
+_SIZED = frozenset(("load", "less", "less_equal", "add", "subtract", "multiply", "minimum", "maximum"))
+_POSITIONS = (int32, int64)
 _Kernel = TypeVar("_Kernel", bound=Kernel)
 #: makes a size without the arguments of its class being looked at
 _new_size = tuple.__new__
@@ -160,8 +162,8 @@ def _traced(kernel: Kernel, sizes: Sequence[int], capabilities: Capabilities, ma
 
 
 def resized(kernel: _Kernel, size: _Sizes) -> _Kernel:
-    """Return a kernel in which something stands for each dimension, number of elements, offset and stride, and for the whole numbers
-    that it computes with: where one tensor ends and the next begins is one of them."""
+    """Return a kernel in which something stands for each dimension, number of elements, offset and stride, and for numbers that it
+    computes positions with: where one tensor ends and the next begins is one of them."""
 
     def moved(root: Expression) -> Expression:
         return _resized_value(root, size) if _has_sizes(root) else root
@@ -193,23 +195,30 @@ def resized(kernel: _Kernel, size: _Sizes) -> _Kernel:
 
 @lru_cache(8192)
 def _has_sizes(root: Expression) -> bool:
-    """Return whether an expression has whole numbers, of its own or of its loads, other than 0 and 1."""
+    """Return whether an expression has sizes, of its loads or among what it computes with, other than 0 and 1."""
     return any(number > 1 for node in topological(root) if node.step in _SIZED for number in _sizes_of(node))
 
 
 def _sizes_of(node: Expression) -> Sequence[int]:
-    """Return the numbers of a load or a constant for which something may stand."""
-    if node.step == "constant":
-        return (node.payload,) if node.dtype.category == 1 else ()
+    """Return the numbers for which something may stand in a load, or in what is computed of positions."""
+    if node.step != "load":
+        return [each.payload for each in node.arguments if _is_size(each)]
     _, offset, strides = node.payload
     return (offset, *strides)
 
 
+def _is_size(node: Expression) -> bool:
+    return node.step == "constant" and node.dtype in _POSITIONS
+
+
 def _resized_value(root: Expression, size: _Sizes) -> Expression:
-    def replace(node: Expression, _: tuple[Expression, ...]) -> Expression | None:
-        if node.step == "constant":
-            return make("constant", (), size(node.payload), node.dtype) if node.dtype.category == 1 else None
-        operand, offset, strides = node.payload
-        return make("load", (), (operand, size(offset), tuple(map(size, strides))), node.dtype)
+    def replace(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
+        if node.step == "load":
+            operand, offset, strides = node.payload
+            return make("load", (), (operand, size(offset), tuple(map(size, strides))), node.dtype)
+        if not any(map(_is_size, arguments)):
+            return None
+        sized = [make("constant", (), size(each.payload), each.dtype) if _is_size(each) else each for each in arguments]
+        return make(node.step, tuple(sized), node.payload, node.dtype)
 
     return rewrite(root, replace, _SIZED)

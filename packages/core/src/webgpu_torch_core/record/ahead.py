@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 #: seconds of the device's work in a part at most, which is what may be left when the host has done its part: each may be twice as
 #: long as the one before it, as the device has enough to do meanwhile
 MOST = 1e-3
+#: seconds of the device's work for each recorded kernel from which on the device takes longer than the host, which takes some
+#: microseconds to record one, and what is then worth a first part
+DEVICE_BOUND, EARLIEST = 2.5e-5, 4e-5
 #: tapes in a row that were others in the end before a trace is given up
 _MISSES = 3
 
@@ -334,10 +337,13 @@ def _places(scheduled: Scheduled, firsts: dict[int, int], count: int, device: De
         came = [inputs[each] for each in _touched(step) if each < len(inputs)]
         needed.append(max([firsts[slot] + 1 for slot in (*slots, *came)], default=0))
     found: list[tuple[int, int]] = []
-    reach, waiting, least, number = 0, 0.0, device.head_start, 0
+    seconds = [0.0 if isinstance(step, Copy) else device.seconds(step.kernel) for step in steps]
+    reach, waiting, number = 0, 0.0, 0
+    # Where the device takes longer, it has only to begin early; where the host does, each part takes time of its.
+    least = min(device.head_start, EARLIEST) if sum(seconds) > DEVICE_BOUND * count else device.head_start
     while number < len(steps):
-        reach, step = max(reach, needed[number]), steps[number]
-        waiting += 0.0 if isinstance(step, Copy) else device.seconds(step.kernel)
+        reach = max(reach, needed[number])
+        waiting += seconds[number]
         number += 1
         if waiting < least:
             continue
