@@ -27,6 +27,7 @@ from webgpu_torch_core.ir.monoids import monoid
 from webgpu_torch_testing.attention_tests import attention, derivative
 
 sys.path.insert(0, str(Path(__file__).parent / "golden"))
+from followed import told
 from profiles import PROFILES
 
 #: sizes that kernels treat differently: whole groups and not, powers of two, more than a workgroup, a unit or a device has
@@ -68,8 +69,7 @@ def outcome(make: object, kernel: Kernel, adapter: Capabilities) -> object:
         program: Program = make(kernel, adapter)  # type: ignore[operator]
     except Exception as error:
         return type(error)
-    passes = [(each.name, each.source, each.workgroups, each.bindings, each.pieces) for each in program.passes]
-    return passes, program.scratch, program.seconds
+    return told(program)
 
 
 @settings(deadline=None, max_examples=60)

@@ -8,8 +8,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from programs import PROGRAMS
-from record import opened
 from webgpu_torch_backend_wgpu.codegen import generate
 from webgpu_torch_backend_wgpu.codegen.resizing import CHOSEN, FORMS, Generator
 from webgpu_torch_backend_wgpu.program import Capabilities, Program
@@ -17,6 +15,9 @@ from webgpu_torch_backend_wgpu.program import Capabilities, Program
 
 def kernels(profile: str) -> dict[Any, Capabilities]:
     """Return the kernels that are generated for the programs."""
+    from programs import PROGRAMS
+    from record import opened
+
     index, device = opened(profile)
     generated, found = device.compiler.generate, {}
 

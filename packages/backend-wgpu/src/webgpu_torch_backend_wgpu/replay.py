@@ -194,7 +194,7 @@ def prepare(plan: Plan, compiler: Compiler, uniforms: Uniforms, own: bool = Fals
     kernels = [each.kernel for each in steps if isinstance(each, Step)]
     compiled = without_collection(lambda: compiler.compile(kernels, own))
     prepared = Prepared()
-    prepared.changes = plan.lasting or any(map(_draws, kernels))
+    prepared.changes = plan.lasting or any(_draws(each) for each in kernels if each.parameters)
     layout, offset, bound, first = "<", 0, False, plan.externals + len(plan.temporaries)
     for step in steps:
         if isinstance(step, Copy):
@@ -234,8 +234,7 @@ def _dispatch(pipeline: Pipeline, tables: Mapping[str, Sequence[int]], uniforms:
         if each.kind == "sizes":
             block = uniforms.block(struct.pack(f"<{len(pipeline.sizes)}I", *pipeline.sizes))
         elif each.kind == "parameters":
-            # That of a kernel without parameters, although it may have some.
-            block = uniforms.block(bytes(PARAMETER_ALIGNMENT))
+            block = uniforms.nothing
         spots.append(Spot(each, None if table is None else table[each.index], block))
     return Dispatch(pipeline, spots)
 

@@ -7,6 +7,7 @@ over a growing sequence has other plans for every length, of whose kernels most 
 from __future__ import annotations
 
 from collections import deque
+from functools import cached_property
 from weakref import WeakValueDictionary
 
 from .gpu.interface import UNIFORM, Gpu
@@ -57,6 +58,11 @@ class Uniforms:
             found = self._known[data] = self.own(len(data)) if len(data) > PARAMETER_ALIGNMENT else self._part()
             self._gpu.write(found.handle, found.offset, data)
         return found
+
+    @cached_property
+    def nothing(self) -> Block:
+        """The block of kernels without parameters that bind some, and of others until theirs are known."""
+        return self.block(bytes(PARAMETER_ALIGNMENT))
 
     def own(self, nbytes: int) -> Block:
         """Return a block that is a buffer of its own."""

@@ -172,9 +172,10 @@ def common_divisor(*numbers: int) -> int:
     """Return the greatest common divisor of whole numbers, as ``math.gcd``, which takes plain ones only."""
     found: int | Traced = numbers[0]
     for each in numbers[1:]:
-        known = next((one for one in (found, each) if isinstance(one, Traced)), None)
-        if isinstance(known, Traced):
-            found = known.trace.computed(math.gcd, known.trace.place(found), known.trace.place(each))  # type: ignore[arg-type]
+        followed = found if isinstance(found, Traced) else each
+        if isinstance(followed, Traced):
+            trace = followed.trace
+            found = trace.computed(math.gcd, trace.place(found), trace.place(each))  # type: ignore[arg-type]
         else:
             found = math.gcd(found, each)  # type: ignore[arg-type]
     return found  # type: ignore[return-value]

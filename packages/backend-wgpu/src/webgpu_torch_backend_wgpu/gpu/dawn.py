@@ -28,7 +28,7 @@ from .encoder import library as encoder_library
 from .header import COMPILERS, HeaderGpu, Reports, adapter_of, limits_of
 from .interface import COPY, MATRIX_FEATURE, Adapter, Gpu, GpuError, Limits, MatrixUnit, PipelineRequest, Runtime
 from .processes import runtime_directory
-from .staging import copies_to
+from .staging import copies_to, unread
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -438,23 +438,21 @@ class DawnGpu(HeaderGpu):
         # The copy itself may be what an answer is waited for of.
         self._collect_done(submits - 1, jobs)
 
-    def read_all(self, parts: Sequence[tuple[int, int, memoryview]], after: int | None = None) -> None:
-        encoder, nbytes = self.encoder, sum([(len(into) + 3) & ~3 for _, _, into in parts])
-        objects = self._objects
-        commands = None if after is None else objects[after]
+    def _bring(
+        self, staging: Staging, parts: Sequence[tuple[object, int, int]], places: Sequence[memoryview], before: object
+    ) -> None:
+        encoder = self.encoder
+        copies, nbytes = copies_to(staging.native, parts)
         # Pipelines that are still compiled are waited for where that can be interrupted.
+        commands = before if isinstance(before, Commands) else None
         if encoder is None or nbytes > FETCHED or self._compiling or (commands is not None and commands.arriving):
-            super().read_all(parts, after)
+            super()._bring(staging, parts, places, before)
             return
-        staging, data = self._stagings(nbytes)[0].native, bytearray(nbytes)
-        copies, _ = copies_to(staging, [(objects[buffer], offset, len(into)) for buffer, offset, into in parts])
-        if not self._fetched(encoder, encoder.encode(commands, copies), staging, data):
-            # A buffer may still be mapped or waiting to be.
-            self._staging = []
-            said = self.reports.take() or GpuError("internal", "the device could not give its results back")
-            raise GpuError("lost" if self.lost else said.kind, self.lost or str(said))
+        data = bytearray(nbytes)
+        if not self._fetched(encoder, encoder.encode(commands, copies), staging.native, data):
+            raise unread(self)
         view = memoryview(data)
-        for (_, _, into), (*_, at, _) in zip(parts, copies, strict=True):
+        for into, (*_, at, _) in zip(places, copies, strict=True):
             into[:] = view[at : at + len(into)]
 
     def _fetched(self, encoder: Encoder, encoded: int, staging: object, data: bytearray) -> bool:

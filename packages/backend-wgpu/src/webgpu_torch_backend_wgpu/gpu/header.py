@@ -449,12 +449,19 @@ class HeaderGpu(Gpu):
         staging = self._stagings(nbytes)[0]
         try:
             before = None if after is None else self._objects[after]
-            staging.request([(self._objects[buffer], offset, len(into)) for buffer, offset, into in parts], before)
-            staging.receive([into for _, _, into in parts])
+            sources = [(self._objects[buffer], offset, len(into)) for buffer, offset, into in parts]
+            self._bring(staging, sources, [into for _, _, into in parts], before)
         except BaseException:
             # The buffer may still be mapped or waiting to be.
             self._staging = []
             raise
+
+    def _bring(
+        self, staging: Staging, parts: Sequence[tuple[object, int, int]], places: Sequence[memoryview], before: object
+    ) -> None:
+        """Do what :meth:`read_all` does, after what was recorded ``before``, by way of a buffer that holds all of it."""
+        staging.request(parts, before)
+        staging.receive(places)
 
     def read_later(self, parts: Sequence[tuple[int, int, int]]) -> Callable[[Sequence[memoryview]], None]:
         nbytes = sum([(count + 3) & ~3 for _, _, count in parts])

@@ -36,6 +36,12 @@ def copies_to(
     return copies, at
 
 
+def unread(gpu: HeaderGpu) -> GpuError:
+    """Return why results could not be had, which was reported or is not known."""
+    said = gpu.reports.take() or GpuError("internal", "the device could not give its results back")
+    return GpuError("lost" if gpu.lost else said.kind, gpu.lost or str(said))
+
+
 class Staging:
     """A mappable buffer through which results come back."""
 
@@ -80,8 +86,7 @@ class Staging:
             gpu._finish_map(self._asked, self._moment)
             gpu.reports.check()
         if not self._status or self._status[0] != _SUCCESS:
-            said = gpu.reports.take() or GpuError("internal", "the device could not give its results back")
-            raise GpuError("lost" if gpu.lost else said.kind, gpu.lost or str(said))
+            raise unread(gpu)
         sizes = [(len(into) + 3) & ~3 for into in parts]
         pointer = gpu.ffi.cast("char *", gpu.lib.wgpuBufferGetConstMappedRange(self.native, 0, sum(sizes)))
         for into, size in zip(parts, sizes, strict=True):

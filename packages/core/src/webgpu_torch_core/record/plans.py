@@ -90,7 +90,7 @@ def _of_few_sizes(entries: Sequence[Entry], device: Device) -> bool:
 
     A loop over a growing sequence plans one for every length: their files would take the place of all others.
     """
-    key = id(device), *[(kernel.name, operands, first) for kernel, operands, first, _ in entries]
+    key = device.name, *[(kernel.name, operands, first) for kernel, operands, first, _ in entries]
     count = _sizes.get(key, 0)
     _sizes[key] = count + 1
     return count < SIZES_KEPT
