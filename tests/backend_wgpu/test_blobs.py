@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.gpu.blobs import Blobs, files
 from webgpu_torch_backend_wgpu.gpu.dawn_declarations import declarations
 from webgpu_torch_backend_wgpu.gpu.declarations import interface
-from webgpu_torch_backend_wgpu.gpu.header import Reports
+from webgpu_torch_backend_wgpu.gpu.reports import Reports
 
 _BYTES = st.binary(min_size=1, max_size=60)
 

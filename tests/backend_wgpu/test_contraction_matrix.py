@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.codegen import choose, contraction_matrix, generate
 from webgpu_torch_backend_wgpu.codegen.contraction_matrix import MatrixTile, generate_matrix, matrix_tiles_of
-from webgpu_torch_backend_wgpu.gpu import dawn
+from webgpu_torch_backend_wgpu.gpu import dawn, dawn_library
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
 from webgpu_torch_backend_wgpu.gpu.interface import MATRIX_FEATURE, MatrixUnit
 from webgpu_torch_backend_wgpu.program import Capabilities
@@ -50,7 +50,7 @@ def checking() -> Any:
 @cache
 def computing() -> Harness:
     """Return an adapter with matrix units."""
-    able, reason = dawn.works()
+    able, reason = dawn_library.works()
     if not able:
         pytest.skip(f"Dawn cannot be used here: {reason}")
     found = Harness(dawn.DawnRuntime())

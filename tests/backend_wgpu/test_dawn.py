@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from webgpu_torch_backend_wgpu.backend import WgpuBackend, chosen_runtime
-from webgpu_torch_backend_wgpu.gpu import choosing, dawn, natives
+from webgpu_torch_backend_wgpu.gpu import choosing, dawn, dawn_library, natives
 from webgpu_torch_backend_wgpu.gpu.interface import DEFAULT_LIMITS, Adapter
 
 PROGRAM = """
@@ -38,10 +38,10 @@ print(registry.backend("webgpu").describe()["runtime"], registry.device("webgpu"
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBGPU_TORCH_RUNTIME", "dawn")
     monkeypatch.setenv("DAWN_LIB", "/nowhere/libwebgpu_dawn.so")
-    dawn.works.cache_clear()
+    dawn_library.works.cache_clear()
     with pytest.raises(RuntimeError, match="Dawn cannot be used: the self-test of /nowhere"):
         chosen_runtime()
-    dawn.works.cache_clear()
+    dawn_library.works.cache_clear()
     monkeypatch.setenv("WEBGPU_TORCH_RUNTIME", "metal")
     with pytest.raises(RuntimeError, match="names no runtime; there are wgpu and dawn"):
         chosen_runtime()
@@ -62,7 +62,7 @@ print(backend.describe()["runtime"], len({each.gpu for each in devices}))
 
 
 def _on_dawn(program: str) -> list[str]:
-    able, reason = dawn.works()
+    able, reason = dawn_library.works()
     if not able:
         pytest.skip(f"Dawn cannot be used here: {reason}")
     environment = {**os.environ, "WEBGPU_TORCH_RUNTIME": "dawn"}
@@ -238,7 +238,7 @@ def test_a_runtime_that_does_not_compute_is_not_chosen(monkeypatch: pytest.Monke
 
 def test_without_a_library_wgpu_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WEBGPU_TORCH_RUNTIME", raising=False)
-    monkeypatch.setattr(dawn, "library", lambda: None)
+    monkeypatch.setattr(dawn_library, "library", lambda: None)
     runtime, why = chosen_runtime()
     assert (runtime.name, why) == ("wgpu", "the default")
     assert WgpuBackend().describe()["runtime"].endswith(", the default")
@@ -259,7 +259,7 @@ def test_what_was_taken_before_needs_no_other_runtime(monkeypatch: pytest.Monkey
     library.write_bytes(b"one")
     monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
     monkeypatch.delenv("WEBGPU_TORCH_RUNTIME", raising=False)
-    monkeypatch.setattr(dawn, "library", lambda: str(library))
+    monkeypatch.setattr(dawn_library, "library", lambda: str(library))
     monkeypatch.setattr(dawn, "DawnRuntime", lambda: Listed("dawn"))
     monkeypatch.setattr(natives, "runtime_named", lambda name: Listed(name))
     monkeypatch.setattr(choosing, "measured", lambda name: {"sums": {"wgpu": 2.0, "dawn": 1.0}[name]})
@@ -292,14 +292,14 @@ def test_what_computed_is_not_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_p
 
     monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
     monkeypatch.setenv("DAWN_LIB", str(library))
-    monkeypatch.setattr(dawn.subprocess, "run", run)
+    monkeypatch.setattr(dawn_library.subprocess, "run", run)
     found = []
     for _ in range(5):
-        dawn.works.cache_clear()
-        found.append(dawn.works()[0])
+        dawn_library.works.cache_clear()
+        found.append(dawn_library.works()[0])
     assert (found, len(tried)) == ([False, False, True, True, True], 3)
     library.write_bytes(b"another")
-    dawn.works.cache_clear()
-    assert dawn.works()[0]
+    dawn_library.works.cache_clear()
+    assert dawn_library.works()[0]
     assert len(tried) == 4
-    dawn.works.cache_clear()
+    dawn_library.works.cache_clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,22 +25,83 @@ def test_an_operation_and_its_result_take_one_submit(webgpu: None) -> None:
         total += x[0].item()
     assert gpu.submits - before == 20
     assert total == 1 + sum(range(1, 21))
-    # Read again, it was computed before: only a copy.
+    # Read again, it is here.
+    before = gpu.submits
+    assert (x[3:].tolist(), x.tolist()) == ([20.0] * 13, [20.0] * 16)
+    assert gpu.submits - before == 0
+    # What was computed while nobody asked for it is only copied.
+    torch.zeros(3, device="webgpu").tolist()
     before = gpu.submits
     assert x.tolist() == [20.0] * 16
     assert gpu.submits - before == 1
 
 
+# Kernels of threads that read each result run as they are called, and what they compute comes along.
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.sampled_from(
+            ("run", "run", "read", "read", "first", "earlier", "write", "in place", "wide", "wrong", "wait")
+        ),
+        max_size=40,
+    )
+)
+def test_results_that_come_along_are_those_of_the_last_write(webgpu: None, calls: list[str]) -> None:
+    x, expected = torch.zeros(5, device="webgpu"), [0.0] * 5
+    earlier, kept = x, expected
+    table, place = torch.ones(4, 2, device="webgpu"), torch.full((2,), 3, device="webgpu")
+    for _ in range(6):
+        x, expected = x + 1, [each + 1 for each in expected]
+        assert x.tolist() == expected
+    for each in calls:
+        if each == "run":
+            earlier, kept = x, expected
+            x, expected = x * 2 - x + 1, [each + 1 for each in expected]
+        elif each == "read":
+            assert x.tolist() == expected
+            x, expected = x + 1, [each + 1 for each in expected]
+        elif each == "first":
+            assert x[0].item() == expected[0]
+        elif each == "earlier":
+            assert earlier.tolist() == kept
+        elif each == "write":
+            x.copy_(torch.full((5,), 7.0))
+            expected = [7.0] * 5
+            earlier, kept = x, expected
+        elif each == "in place":
+            x[1] = -1.0
+            expected = [expected[0], -1.0, *expected[2:]]
+            earlier, kept = x, expected
+        elif each == "wide":
+            assert (x.expand(3000, 5) + 0.0).sum().item() == pytest.approx(3000 * sum(expected))
+        elif each == "wrong":
+            wrong = torch.nn.functional.embedding(place + 1, table)
+            with pytest.raises(IndexError):
+                wrong.tolist()
+        else:
+            torch.accelerator.synchronize("webgpu")
+    assert (x.tolist(), earlier.tolist()) == (expected, kept)
+
+
 # What a list of calls leaves behind is read at its end: the next one begins with a buffer of its own.
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.sampled_from(("run", "held", "read", "other", "write", "synchronize", "allocate")), max_size=24))
+@given(
+    st.lists(
+        st.sampled_from(("run", "held", "launch", "read", "other", "write", "synchronize", "allocate")), max_size=24
+    )
+)
 def test_what_is_held_runs_before_all_that_follows(opened: Any, calls: list[str]) -> None:
-    step = kernel("increment", 4, initial=0)
-    use(opened, {step: one_pass("increment", INCREMENT, 4, (WRITE_Y,))})
+    step, relu = kernel("increment", 4, initial=0), kernel("relu", 4)
+    use(opened, {step: one_pass("increment", INCREMENT, 4, (WRITE_Y,)), relu: one_pass("relu", RELU, 4)})
     made = plan([(step, (0,), (0,), ())] * 40, 1)
+    launch = opened.single(plan([(relu, (0,), (1,), ())], 2), (16,))
     x, other, expected = upload(opened, [0.0] * 4), upload(opened, [5.0]), 0.0
     for each in calls:
-        if each in ("run", "held"):
+        if each == "launch":
+            # What it computes is what the next calls change.
+            value = SimpleNamespace(buffer=x, engine=SimpleNamespace(device=opened))
+            (x,) = launch([value], ())
+        elif each in ("run", "held"):
             opened.expects_read = each == "held"
             opened.run(made, [x], [])
             opened.expects_read = False

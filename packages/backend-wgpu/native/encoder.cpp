@@ -110,13 +110,23 @@ struct Place {
     std::atomic<bool> refused{false};
 };
 
+// Bytes of a mappable buffer that were asked for, and how that ended. Whoever has the job's number may look when the job is done.
+struct Answer {
+    void *buffer = nullptr;
+    size_t size = 0;
+    FutureWaitInfo info{{0}, 1};
+    int status = 0;
+};
+
 enum class Kind { kRun, kWrite, kDestroy };
 
-// Commands to run; or bytes to write to the first command's first buffer; or that buffer to destroy.
+// Commands to run, and (not null) the answer that they fill the buffer of; or bytes to write to the first command's first buffer;
+// or that buffer to destroy.
 struct Job {
     Kind kind = Kind::kRun;
     std::vector<Command> commands;
     std::vector<uint8_t> bytes;
+    Answer *answer = nullptr;
 };
 
 class Encoder {
@@ -238,28 +248,35 @@ class Encoder {
     // Submit what was encoded, after all that was handed over, wait until it is done, and take the first bytes of a mappable buffer,
     // into which it copies them, to the host. Without sleeping for so many nanoseconds: to be woken takes tens of microseconds.
     bool fetch(void *commands, void *buffer, uint8_t *into, size_t size, uint64_t polling) {
-        wait(given_.load());
+        const uint64_t given = given_.load();
+        wait(given);
         library_.submit(library_.queue, 1, &commands);
         library_.release_commands(commands);
-        int status = 0;
-        const size_t whole = (size + 3) & ~size_t{3};
-        FutureWaitInfo info{library_.map(buffer, kMapRead, 0, whole, {nullptr, kWaitOnly, keep_status, &status, nullptr}), 0};
+        Answer answer{buffer, size};
+        ask(answer);
+        return take(answer, given, into, polling);
+    }
+
+    // Wait for what a job asked for, and take it to the host.
+    bool take(Answer &answer, uint64_t job, uint8_t *into, uint64_t polling) {
+        wait(job);
         const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(polling);
+        FutureWaitInfo &info = answer.info;
         while (!info.completed && std::chrono::steady_clock::now() < until) library_.wait_any(library_.instance, 1, &info, 0);
         if (!info.completed) library_.wait_any(library_.instance, 1, &info, kForever);
-        if (status != kSuccess) return false;
-        std::memcpy(into, library_.mapped(buffer, 0, whole), size);
-        library_.unmap(buffer);
+        if (answer.status != kSuccess) return false;
+        std::memcpy(into, library_.mapped(answer.buffer, 0, whole(answer.size)), answer.size);
+        library_.unmap(answer.buffer);
         return true;
     }
 
   private:
     void work() {
         Job job;
-        while (take(job)) {
+        while (next(job)) {
             refused_ = false;
             if (job.kind == Kind::kRun) {
-                run(job.commands);
+                run(job.commands, job.answer);
             } else {
                 const Command &place = job.commands.front();
                 if (job.kind == Kind::kDestroy) {
@@ -276,7 +293,7 @@ class Encoder {
         }
     }
 
-    bool take(Job &job) {
+    bool next(Job &job) {
         // To be woken takes tens of microseconds.
         const auto until = std::chrono::steady_clock::now() + std::chrono::nanoseconds(spinning_);
         while (spinning_ && given_.load() == taken_ && std::chrono::steady_clock::now() < until) relax();
@@ -291,12 +308,21 @@ class Encoder {
         return true;
     }
 
-    void run(const std::vector<Command> &commands) {
+    static size_t whole(size_t size) { return (size + 3) & ~size_t{3}; }
+
+    // Ask for the bytes that what was submitted last copies to an answer's buffer.
+    void ask(Answer &answer) const {
+        const CallbackInfo info{nullptr, kWaitOnly, keep_status, &answer.status, nullptr};
+        answer.info = {library_.map(answer.buffer, kMapRead, 0, whole(answer.size), info), 0};
+    }
+
+    void run(const std::vector<Command> &commands, Answer *answer) {
         if (!expect(commands.data(), commands.size())) return;
         void *made = encode(commands.data(), commands.size(), nullptr, 0);
         // Submitting what the library refused can end the process.
         if (made != nullptr && !refused_) {
             library_.submit(library_.queue, 1, &made);
+            if (answer != nullptr) ask(*answer);
             if (++submits_ % asking_ == 0) keep_up();
         }
         if (made != nullptr) library_.release_commands(made);
@@ -378,6 +404,29 @@ EXPORTED uint64_t encoder_run(void *encoder, const Command *commands, size_t cou
     Job job;
     job.commands.assign(commands, commands + count);
     return static_cast<Encoder *>(encoder)->give(std::move(job));
+}
+
+EXPORTED void *encoder_answer() { return new Answer; }
+
+// One that was asked for and not taken stays: the library may still tell it how that ended.
+EXPORTED void encoder_forget_answer(void *answer) {
+    Answer *const given = static_cast<Answer *>(answer);
+    if (given->info.completed) delete given;
+}
+
+EXPORTED uint64_t encoder_ask(void *encoder, const Command *commands, size_t count, const Command *copies, size_t copied, void *answer,
+                              void *buffer, size_t size) {
+    Job job;
+    job.commands.reserve(count + copied);
+    job.commands.assign(commands, commands + count);
+    job.commands.insert(job.commands.end(), copies, copies + copied);
+    job.answer = static_cast<Answer *>(answer);
+    *job.answer = {buffer, size};
+    return static_cast<Encoder *>(encoder)->give(std::move(job));
+}
+
+EXPORTED int encoder_take(void *encoder, void *answer, uint64_t job, uint8_t *into, uint64_t polling) {
+    return static_cast<Encoder *>(encoder)->take(*static_cast<Answer *>(answer), job, into, polling);
 }
 
 EXPORTED uint64_t encoder_write(void *encoder, void *buffer, uint64_t offset, const uint8_t *data, size_t size) {

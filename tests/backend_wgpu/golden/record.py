@@ -23,8 +23,9 @@ from profiles import PROFILES
 from webgpu_torch_backend_wgpu.backend import WgpuBackend
 from webgpu_torch_backend_wgpu.gpu.checking import CheckingRuntime
 from webgpu_torch_backend_wgpu.program import Pass, Program
-from webgpu_torch_core.backend.interface import Step
+from webgpu_torch_core.backend.interface import Launch, Plan, Step
 from webgpu_torch_core.record.runs import Run
+from webgpu_torch_core.record.tape import Value
 
 FOLDER = Path(__file__).parent
 INDEX, SOURCES = FOLDER / "index.txt", FOLDER / "sources.xz"
@@ -63,7 +64,7 @@ def programs(profile: str) -> Iterator[tuple[str, list[Program], list[str]]]:
     from programs import PROGRAMS
 
     index, device = opened(profile)
-    generate, advance, broken = device.compiler.generate, device.advance, device.gpu.broken
+    generate, advance, single, broken = device.compiler.generate, device.advance, device.single, device.gpu.broken
     generated: dict[Any, Program] = {}
     kernels: dict[Any, None] = {}
 
@@ -71,11 +72,23 @@ def programs(profile: str) -> Iterator[tuple[str, list[Program], list[str]]]:
         generated[kernel] = generate(kernel, capabilities)
         return generated[kernel]
 
+    def note(plan: Plan) -> None:
+        kernels.update(dict.fromkeys(each.kernel for each in plan.steps if isinstance(each, Step)))
+
     def noting(run: Run) -> None:
-        kernels.update(dict.fromkeys(each.kernel for each in run.plan.steps if isinstance(each, Step)))
+        note(run.plan)
         advance(run)
 
-    device.compiler.generate, device.advance = remembering, noting
+    def noting_launches(plan: Plan, sizes: Sequence[int]) -> Launch | None:
+        launch = single(plan, sizes)
+
+        def noted(values: Sequence[Value], parameters: Sequence[float | int]) -> list[Any]:
+            note(plan)
+            return launch(values, parameters)
+
+        return None if launch is None else noted
+
+    device.compiler.generate, device.advance, device.single = remembering, noting, noting_launches
     device.gpu.strict = False
     for name, program in PROGRAMS.items():
         kernels.clear()

@@ -104,7 +104,7 @@ class CpuDevice(Device):
     algorithms = frozenset({"bincount", "fourier", "histogram", "nonzero", "order_statistic", "unique"})
     # NumPy binds nothing, but a kernel over very many arrays neither stays in cache nor is quick to schedule.
     maximum_bindings = 32
-    runs_single = True
+    runs_single = launches = True
     plan_files = files
 
     def __init__(self) -> None:
@@ -194,7 +194,7 @@ class CpuDevice(Device):
         run = _quietly if not _BY_CONTEXT or _is_quiet.get() else _quiet.enter
         run(function, operands(arrays), outputs(arrays), numbers(parameters))
 
-    def single(self, plan: Plan, sizes: Sequence[int]) -> Launch:
+    def single(self, plan: Plan, sizes: Sequence[int]) -> Launch | None:
         ((function, operands, *_),) = plan.prepared or self._prepared(plan)
         step, last = plan.steps[0], plan.externals - 1
         # One new output, and the parameters as they come.

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
-import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from webgpu_torch_core.backend.interface import CannotWaitError, Device, DeviceLostError, Plan
+from webgpu_torch_core.backend.interface import CannotWaitError, Device, DeviceLostError, Launch, Plan
 from webgpu_torch_core.config import DEBUG
 from webgpu_torch_core.files.kept import KeptFiles
 from webgpu_torch_core.ir.dtypes import STORED_DTYPES, dtype, float64, uint64
 from webgpu_torch_core.ir.kernels import FORMS, Attention, Kernel, PreparedContraction
+from webgpu_torch_core.record.interrupts import hold
 from webgpu_torch_core.record.runs import Run
+from webgpu_torch_core.record.tape import Value
 
 from . import codegen, config
 from .codegen.preparing import preparing_pays
 from .codegen.steps import step_length
 from .codegen.types import element_type
 from .codegen.variants import attention_pays
+from .coming import COMING_BYTES, Coming
+from .describing import description_of, statistics_of
+from .ending import end_with_process
 from .errors import translate
 from .facts import Facts
 from .gpu.interface import Adapter, Gpu, GpuError
+from .kernel_reports import KernelReports
 from .limits import capabilities, maximum_bindings
 from .memory import Part, Pool, parts_into
 from .modules import Compiled, Compiler, Pipeline, text_of
 from .profiling import Profiler
-from .program import REPORT_WORDS, Program, part_bytes
-from .replay import REPORT_BYTES, AnyBuffer, Held, Prepared, Recording, Replayer, in_order, prepare
+from .program import Program, part_bytes
+from .replay import AnyBuffer, Held, Prepared, Recording, Replayer, in_order, prepare
 
 #: how often a plan has run again, in however few rounds, before its kernels get text of their own instead of sharing
 #: pipelines with kernels of other sizes
@@ -39,8 +42,6 @@ SETTLED_RUNS = 256
 BINDINGS_TO_REPORT = 8
 #: most bytes that are read while the device goes on; more is worth waiting for
 LATER_BYTES = 1 << 16
-
-_NO_REPORTS = bytes(REPORT_BYTES)
 
 
 class WgpuDevice(Device):
@@ -75,17 +76,17 @@ class WgpuDevice(Device):
         self.failure: Exception | None = None
         self.lost: str | None = None
         self.debug = DEBUG.number(0)
-        # Where kernels may have reported since somebody asked, and what was read there and nobody was told.
-        self._reporting: set[int] = set()
-        self._found: list[tuple[int, int]] = []
         self._held: Held | None = None
         self.pool = Pool(gpu, part_bytes(self.capabilities.binding_bytes))
         self.compiler = Compiler(gpu, self.capabilities, not config.CHECKED.is_on(), self.debug)
         self.replayer = Replayer(gpu, self.pool, self.capabilities.binding_bytes)
+        self.reported_by_kernels = KernelReports(gpu, self.replayer.reports)
         self.profiler = Profiler(gpu)
-        atexit.register(_close, weakref.ref(self))
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=functools.partial(_refuse, weakref.ref(self)))
+        # What a kernel that ran at once computed, on its way to the host, and what nobody asked for in time.
+        self._coming: Coming | None = None
+        self._late: list[Coming] = []
+        self.launches = gpu.obstacle() is None
+        end_with_process(self)
 
     def gains(self, kernel: Kernel) -> bool:
         if isinstance(kernel, PreparedContraction):
@@ -150,10 +151,14 @@ class WgpuDevice(Device):
             self._check_waiting()
             self.compiler.round += 1
             if nbytes:
-                # What kernels reported comes along: nobody waits for it once more.
-                reports = self._reports()
-                self._read_all([*parts_into(buffer, result), *reports.values()], "reading results")
-                self._take(reports)
+                coming, told = self._coming, self.reported_by_kernels
+                if coming is not None and coming.buffer is buffer and not told.waiting:
+                    self._watch(lambda: coming.copy_to(result), "reading results")
+                else:
+                    # What kernels reported comes along: nobody waits for it once more.
+                    reports = told.parts()
+                    self._read_all([*parts_into(buffer, result), *reports.values()], "reading results")
+                    told.take(reports)
             self._raise_failure()
         return result
 
@@ -166,8 +171,12 @@ class WgpuDevice(Device):
             self._submit_held(held, lambda: self.gpu.read_all(parts, held.handle))
 
     def _send_held(self) -> None:
-        """Run what was held for a read that something else came before."""
-        held = self._held
+        """Run what was held for a read that something else came before, and read again what it may write to."""
+        held, coming = self._held, self._coming
+        if coming is not None:
+            self._coming = None
+            if not coming.is_here:
+                self._late.append(coming)
         if held is not None:
             self._submit_held(held, lambda: self.gpu.submit(held.handle))
 
@@ -195,7 +204,7 @@ class WgpuDevice(Device):
         with self.lock:
             self._check_alive()
             finish()
-            self._take(reports)
+            self.reported_by_kernels.take(reports)
             self._raise_failure()
         return result
 
@@ -212,7 +221,7 @@ class WgpuDevice(Device):
                 self._check_alive()
                 arrive()
                 # What ran since may have reported there, too: where something was found, all is read before it is cleared.
-                self._reporting |= {each for each, (_, _, data) in reports.items() if data.obj != _NO_REPORTS}
+                self.reported_by_kernels.keep(reports)
                 self._raise_failure()
             return result
 
@@ -223,7 +232,7 @@ class WgpuDevice(Device):
         self._check_alive()
         self._send_held()
         self.compiler.round += 1
-        reports = self._reports()
+        reports = self.reported_by_kernels.parts()
         parts, waiting = [*parts_into(buffer, result), *reports.values()], []
         wanted = [(handle, offset, len(into)) for handle, offset, into in parts]
         self._watch(lambda: waiting.append(self.gpu.read_later(wanted)), "reading results")
@@ -239,7 +248,7 @@ class WgpuDevice(Device):
             self._check_waiting()
             self._send_held()
             self.compiler.round += 1
-            if self._reporting:
+            if self.reported_by_kernels.waiting:
                 # Their copy is the last that was submitted.
                 self._read_reports()
             else:
@@ -247,40 +256,23 @@ class WgpuDevice(Device):
             self._raise_failure()
 
     def may_have_reported(self) -> bool:
-        return bool(self._reporting or self._found)
+        return bool(self.reported_by_kernels.waiting or self.reported_by_kernels.found)
 
     def reported(self) -> list[tuple[int, int]]:
         with self.lock:
             # What cannot be waited for now comes along with the next result.
-            if self._reporting and self.gpu.obstacle() is None:
+            told = self.reported_by_kernels
+            if told.waiting and self.gpu.obstacle() is None:
                 self._check_alive()
                 self._read_reports()
                 self._raise_failure()
-            found, self._found = self._found, []
+            found, told.found = told.found, []
         return found
 
     def _read_reports(self) -> None:
-        reports = self._reports()
+        reports = self.reported_by_kernels.parts()
         self._read_all(list(reports.values()), "reading reports")
-        self._take(reports)
-
-    def _reports(self) -> dict[int, Part]:
-        """Return where kernels may have reported since somebody asked, by number, and room for what stands there."""
-        reports = self.replayer.reports
-        found = {each: (reports[each].handle, 0, memoryview(bytearray(REPORT_BYTES))) for each in self._reporting}
-        self._reporting.clear()
-        return found
-
-    def _take(self, reports: dict[int, Part]) -> None:
-        """Keep what was read of reports, and clear what held any, before anything else runs."""
-        for handle, _, data in reports.values():
-            # Bytes are compared at once, and views of them one by one.
-            if data.obj == _NO_REPORTS:
-                continue
-            self.gpu.write(handle, 0, _NO_REPORTS)
-            words = data.cast("i")
-            told = (words[at : at + 3] for at in range(0, len(words), REPORT_WORDS) if words[at])
-            self._found += [(code, (high << 32) | (low & 0xFFFFFFFF)) for code, low, high in told]
+        self.reported_by_kernels.take(reports)
 
     # Errors
 
@@ -359,11 +351,7 @@ class WgpuDevice(Device):
         with self.lock:
             self._check_alive()
             self._send_held()
-            prepared = plan.prepared
-            if prepared is None:
-                prepared = plan.prepared = prepare(plan, self.compiler, self.replayer.uniforms, own=plan.lasting)
-            elif prepared.patience and self._is_settled(plan, prepared):
-                prepared = plan.prepared = prepare(plan, self.compiler, self.replayer.uniforms, own=True)
+            prepared = self._prepared(plan)
             buffers = list(run.externals)
             if plan.temporaries:
                 buffers += self.pool.take_all(plan.temporaries)
@@ -375,6 +363,48 @@ class WgpuDevice(Device):
                     run.table, run.position = buffers, recording.steps[recording.done]
                 raise
             run.finish()
+
+    def single(self, plan: Plan, sizes: Sequence[int]) -> Launch | None:
+        if len(sizes) != 1 or not 0 < sizes[0] <= COMING_BYTES or self.debug >= 2:
+            return None
+
+        def launch(values: Sequence[Value], parameters: Sequence[float | int]) -> list[AnyBuffer]:
+            buffers = [value.buffer for value in values if value.engine.device is self]
+            if len(buffers) != len(values) or None in buffers:
+                raise RuntimeError("a value that a kernel reads is another device's or not computed yet")
+            with hold, self.lock:
+                self._check_alive()
+                self._send_held()
+                while self._late:
+                    self._late.pop().settle()
+                made = self.pool.take_all(sizes)
+                buffers += made
+                prepared = self._prepared(plan)
+                recording, _ = self._recording(prepared, buffers, parameters)
+                self.reported_by_kernels.waiting |= recording.reports
+                bring = recording.bring
+                if bring is None:
+                    last = recording.handles[-1].handle
+                    bring = recording.bring = self.gpu.read_again(made[0].pieces(0, sizes[0]), last)
+                if self.replayer.submit(recording, but_last=True) is not None:
+                    self._coming = Coming(made[0], sizes[0], bring())
+                error = self.gpu.error()
+                if error is not None:
+                    self._coming = None
+                    self._note(translate(error, self._describe_run(prepared, recording)))
+                    self._raise_failure()
+            return made
+
+        return launch
+
+    def _prepared(self, plan: Plan) -> Prepared:
+        """Return a plan made ready, with kernels of its own text once its sizes are there to stay."""
+        prepared = plan.prepared
+        if prepared is None:
+            prepared = plan.prepared = prepare(plan, self.compiler, self.replayer.uniforms, own=plan.lasting)
+        elif prepared.patience and self._is_settled(plan, prepared):
+            prepared = plan.prepared = prepare(plan, self.compiler, self.replayer.uniforms, own=True)
+        return prepared
 
     def _is_settled(self, plan: Plan, prepared: Prepared) -> bool:
         """Return whether a plan's sizes are there to stay, as it is a captured one or came back after the host waited for results,
@@ -416,7 +446,7 @@ class WgpuDevice(Device):
         report: Callable[[str, float, str], None] | None = None,
     ) -> None:
         """Run a recording over buffers; keep the error that was reported, or raise it where a part was refused for it."""
-        self._reporting |= recording.reports
+        self.reported_by_kernels.waiting |= recording.reports
         if report is not None or self.debug >= 2:
             self.profiler.run(prepared, recording, report)
         else:
@@ -439,23 +469,10 @@ class WgpuDevice(Device):
     @property
     def statistics(self) -> dict[str, int]:
         """Counts since the device was opened, for tests and profiles."""
-        return {
-            "dispatches": self.replayer.dispatches,
-            "submits": self.replayer.submits,
-            "bind_groups": self.replayer.groups.created,
-            "bind_group_hits": self.replayer.groups.hits,
-            "recording_hits": self.replayer.recording_hits,
-            "programs": self.compiler.compiled_pipelines,
-        }
+        return statistics_of(self)
 
     def description(self) -> dict[str, str]:
-        given, adapter = self.capabilities, self.adapter
-        names = dict.fromkeys(("half", "int64", "binding_bytes", "subgroup_size"), given) | dict.fromkeys(
-            Facts.fields, given.facts
-        )
-        units = ", ".join(map(str, given.matrix_units)) or "none"
-        first = {"adapter": adapter.device, "driver": adapter.description, "api": adapter.api, "matrix units": units}
-        return first | {name.replace("_", " "): str(getattr(source, name)) for name, source in names.items()}
+        return description_of(self)
 
     def memory_allocated(self) -> int:
         return self.pool.allocated
@@ -479,21 +496,3 @@ class WgpuDevice(Device):
 
     def live_buffers(self) -> int:
         return self.pool.live
-
-
-def _close(reference: weakref.ref[WgpuDevice]) -> None:
-    """Let the GPU finish before the interpreter takes the runtime apart."""
-    device = reference()
-    if device is not None and device.lost is None:
-        device.gpu.wait()
-
-
-def _refuse(reference: weakref.ref[WgpuDevice]) -> None:
-    """Make every use of the device in a forked process an error: the driver's connection belongs to the parent."""
-    device = reference()
-    if device is not None:
-        device.reopens = False
-        device.lost = (
-            f"Cannot use {device.name} in a forked subprocess. To use WebGPU with multiprocessing, you must use the "
-            "'spawn' start method"
-        )

@@ -102,7 +102,7 @@ class Recording:
         done: how many submits the GPU was given in the last run.
     """
 
-    __slots__ = ("commands", "dispatches", "done", "handles", "keep", "reports", "steps")
+    __slots__ = ("bring", "commands", "dispatches", "done", "handles", "keep", "reports", "steps")
 
     def __init__(self) -> None:
         self.commands: list[array[int]] = [array("q")]
@@ -110,6 +110,8 @@ class Recording:
         self.dispatches = 0
         self.steps: list[int] = [0]
         self.done = 0
+        #: what runs the last submit and brings what it computes, where that is asked for each time
+        self.bring: Callable[[], Callable[[Sequence[memoryview]], None]] | None = None
         self.keep: list[AnyBuffer | Owned] = []
         #: which buffers kernels may report in what they find wrong
         self.reports: set[int] = set()

@@ -6,7 +6,7 @@ import hashlib
 
 from webgpu_torch_core.files.kept import KeptFiles
 
-from .header import Reports
+from .reports import Reports
 
 _CACHE_DESCRIPTOR = 0x50007
 _LOAD = "size_t(size_t, void const *, size_t, void *, void *, void *)"

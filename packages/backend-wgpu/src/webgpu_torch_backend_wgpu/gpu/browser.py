@@ -287,7 +287,11 @@ class BrowserGpu(Gpu):
         if len(into):
             self._await("read", buffer, offset, into)
 
-    def read_later(self, parts: Sequence[tuple[int, int, int]]) -> Callable[[Sequence[memoryview]], None]:
+    def read_later(
+        self, parts: Sequence[tuple[int, int, int]], after: int | None = None
+    ) -> Callable[[Sequence[memoryview]], None]:
+        if after is not None:
+            self.submit(after)
         held = [bytearray(nbytes) for _, _, nbytes in parts]
         reads = [
             self._begin("read", buffer, offset, memoryview(data))

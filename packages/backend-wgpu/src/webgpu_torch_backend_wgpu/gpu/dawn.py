@@ -1,41 +1,36 @@
 """WebGPU through a Dawn library, found at run time: ``DAWN_LIB`` names it, or a wheel that brings one is installed.
 
 Dawn's C interface changes between its versions. Those known here are in dawn_declarations.py; before a
-library is used in this process, a process of its own opens a device with it and computes (:func:`works`).
+library is used in this process, a process of its own opens a device with it and computes (:func:`~webgpu_torch_backend_wgpu.gpu.dawn_library.works`).
 """
 
 from __future__ import annotations
 
 import functools
-import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
-from pathlib import Path
 from queue import PriorityQueue
 from typing import TYPE_CHECKING, Any
 
 from .. import config
-from ..disk_cache import DiskCache
 from .blobs import Blobs
 from .choosing import file_identity
 from .dawn_declarations import declarations
+from .dawn_library import library, works
 from .declarations import interface, opened
 from .encoder import WRITTEN, Arriving, Commands, Encoder
 from .encoder import library as encoder_library
-from .header import COMPILERS, HeaderGpu, Reports, adapter_of, limits_of
-from .interface import COPY, MATRIX_FEATURE, Adapter, Gpu, GpuError, Limits, MatrixUnit, PipelineRequest, Runtime
+from .header import COMPILERS, HeaderGpu, adapter_of, limits_of
+from .interface import MATRIX_FEATURE, Adapter, Gpu, GpuError, Limits, MatrixUnit, PipelineRequest, Runtime
 from .processes import runtime_directory
-from .staging import copies_to, unread
+from .reports import Reports
+from .staging import Staging, copies_to, unread
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from .staging import Staging
-
-_LIBRARIES = ("rillfacet/libwebgpu_dawn.so", "rillfacet/libwebgpu_dawn.dylib", "rillfacet/webgpu_dawn.dll")
 _FEATURES = {"shader-f16": 0xB, "subgroups": 0x12, "timestamp-query": 0x9, MATRIX_FEATURE: 0x50034}
 #: makes the functions of one device callable from several threads
 _IMPLICIT_SYNCHRONIZATION = 0x50004
@@ -57,49 +52,6 @@ _POLLING = 0.002
 FETCHED = 1 << 16
 #: dispatches that are submitted first where another thread encodes them: a submit takes it twice as long as a dispatch
 _FIRST_SUBMIT = 8
-
-
-def library() -> str | None:
-    """Return the path of a Dawn library: ``DAWN_LIB``, or the one of an installed wheel."""
-    given = config.DAWN_LIBRARY.text()
-    if given:
-        return given
-    # The wheel's package itself is not imported: it loads what opens windows.
-    found = (Path(folder) / name for folder in sys.path for name in _LIBRARIES)
-    return next((str(each) for each in found if each.is_file()), None)
-
-
-_TEST = """
-from webgpu_torch_backend_wgpu.gpu.dawn import DawnRuntime
-from webgpu_torch_backend_wgpu.numerics import evaluate
-runtime = DawnRuntime()
-for adapter in runtime.adapters(lambda each: True):
-    gpu = runtime.open(adapter, sorted(adapter.features))
-    assert evaluate(gpu, "a * 3u + 1u", [("u32", bytes(range(8)))], "u32", (), 2) != bytes(8)
-    print(adapter.device)
-"""
-
-
-@functools.cache
-def works() -> tuple[bool, str]:
-    """Return whether the Dawn library computes, tried once in a process of its own, and what it said or lacks."""
-    path = library()
-    if path is None:
-        return False, "no Dawn library: set DAWN_LIB, or install webgpu-torch-backend-wgpu[dawn]"
-    cache = DiskCache("runtime", "dawn", "works")
-    if cache.get(file_identity(path)) is True:
-        return True, f"{path} computed before"
-    try:
-        done = subprocess.run([sys.executable, "-c", _TEST], capture_output=True, text=True, timeout=60, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return False, f"the self-test of {path} did not end: {error}"
-    if done.returncode:
-        reason = done.stderr.strip().splitlines()[-1:] or [f"it ended with status {done.returncode}"]
-        return False, f"the self-test of {path} failed: {reason[0]}"
-    if not done.stdout.strip():
-        return False, f"{path} finds no adapter"
-    cache.put(file_identity(path), True)
-    return True, f"{path} computes"
 
 
 class DawnRuntime(Runtime):
@@ -239,6 +191,14 @@ class DawnRuntime(Runtime):
             gpu.encoder = Encoder(gpu, self._instance, _ASK_EVERY, _SUBMITS_IN_FLIGHT // _ASK_EVERY, polling > 0, path)
             gpu.first_submit = _FIRST_SUBMIT
         return gpu
+
+
+def _hand_out(data: bytearray | memoryview, places: Sequence[memoryview]) -> None:
+    """Copy bytes to their places, each of which begins at a word."""
+    view, at = memoryview(data), 0
+    for into in places:
+        into[:] = view[at : at + len(into)]
+        at += (len(into) + 3) & ~3
 
 
 class DawnGpu(HeaderGpu):
@@ -451,9 +411,7 @@ class DawnGpu(HeaderGpu):
         data = bytearray(nbytes)
         if not self._fetched(encoder, encoder.encode(commands, copies), staging.native, data):
             raise unread(self)
-        view = memoryview(data)
-        for into, (*_, at, _) in zip(places, copies, strict=True):
-            into[:] = view[at : at + len(into)]
+        _hand_out(data, places)
 
     def _fetched(self, encoder: Encoder, encoded: int, staging: object, data: bytearray) -> bool:
         """Submit what was encoded, and wait for the bytes that it copies to a mappable buffer; return whether they came.
@@ -471,25 +429,56 @@ class DawnGpu(HeaderGpu):
         self.reports.check()
         return came
 
-    def _copy_later(self, staging: Staging, parts: Sequence[tuple[int, int, int]], nbytes: int) -> Callable[[], None]:
+    def _copy_later(
+        self, staging: Staging, parts: Sequence[tuple[object, int, int]], before: object
+    ) -> Callable[[Sequence[memoryview]], None]:
         encoder = self.encoder
         if encoder is None:
-            return super()._copy_later(staging, parts, nbytes)
-        objects = {-1: staging.native, **{buffer: self._objects[buffer] for buffer, _, _ in parts}}
-        words = [word for source, *copy in copies_to(-1, parts)[0] for word in (COPY, source, *copy)]
-        if not self.reports.pending():
-            encoder.run(encoder.prepare(words, objects))
-            self.submits += 1
-        moment = self.moment()
+            return super()._copy_later(staging, parts, before)
+        return self._asking(encoder, staging, parts, before)()
 
-        def arrive() -> None:
-            # Not for what was handed over since.
-            if self._compiling:
-                self._settle()
-            encoder.wait(moment[1])
-            staging.map(nbytes, moment)
+    def _asking(
+        self, encoder: Encoder, staging: Staging, parts: Sequence[tuple[object, int, int]], before: object
+    ) -> Callable[[], Callable[[Sequence[memoryview]], None]]:
+        """Return what does :meth:`_copy_later` again and again."""
+        copies, nbytes = copies_to(staging.native, parts)
+        commands = before if isinstance(before, Commands) else None
+        answer, reports = encoder.answer(), self.reports
+        ask = encoder.asking(commands, copies, answer, nbytes)
 
-        return arrive
+        def start() -> Callable[[Sequence[memoryview]], None]:
+            job = 0
+            if (commands is None or not commands.arriving or self._can_run(commands)) and not reports.pending():
+                job = ask()
+                self.submits += 1
+            submits = self.submits
+
+            def take(places: Sequence[memoryview]) -> None:
+                # Where pipelines are still compiled, that can be interrupted.
+                if self._compiling:
+                    self._settle()
+                whole = len(places) == 1 and len(places[0]) == nbytes
+                data = places[0] if whole else bytearray(nbytes)
+                came = job and encoder.take(answer, job, data, self._polling)
+                self._collect_done(submits, job)
+                reports.check()
+                if not came:
+                    raise unread(self)
+                if not whole:
+                    _hand_out(data, places)
+
+            return take
+
+        return start
+
+    def read_again(
+        self, parts: Sequence[tuple[int, int, int]], after: int | None
+    ) -> Callable[[], Callable[[Sequence[memoryview]], None]]:
+        if self.encoder is None:
+            return super().read_again(parts, after)
+        staging = Staging(self, max(sum([(count + 3) & ~3 for _, _, count in parts]), 256))
+        natives = [(self._objects[buffer], offset, count) for buffer, offset, count in parts]
+        return self._asking(self.encoder, staging, natives, None if after is None else self._objects[after])
 
     def _nanoseconds(self) -> float:
         return 1.0

@@ -11,7 +11,7 @@ import sys
 import weakref
 from array import array
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ from .declarations import interface, opened
 from .interface import DISPATCH, WORDS, GpuError
 
 if TYPE_CHECKING:
-    from .header import HeaderGpu, Reports
+    from .header import HeaderGpu
+    from .reports import Reports
 
 _NAME = "libencoder.dylib" if sys.platform == "darwin" else "libencoder.so"
 #: the functions of webgpu.h that it calls, in the order of its ``Library``
@@ -43,6 +44,10 @@ void encoder_play(void *, uintptr_t encoder, Command const *, size_t, uintptr_t 
 uintptr_t encoder_encode(void *, Command const *, size_t, Command const *, size_t);
 int encoder_fetch(void *, uintptr_t commands, uintptr_t buffer, uint8_t *, size_t, uint64_t polling);
 uint64_t encoder_run(void *, Command const *, size_t);
+void *encoder_answer();
+void encoder_forget_answer(void *);
+uint64_t encoder_ask(void *, Command const *, size_t, Command const *, size_t, void *answer, uintptr_t buffer, size_t);
+int encoder_take(void *, void *answer, uint64_t, uint8_t *, uint64_t polling);
 uint64_t encoder_write(void *, uintptr_t buffer, uint64_t offset, uint8_t const *, size_t);
 uint64_t encoder_destroy(void *, uintptr_t buffer);
 void encoder_wait(void *, uint64_t);
@@ -205,11 +210,17 @@ class Encoder:
         Returns:
             What :meth:`fetch` submits; 0 where the library made nothing of it.
         """
+        return self._lib.encoder_encode(self._thread, *self.with_copies(commands, copies))
+
+    def with_copies(
+        self, commands: Commands | None, copies: Sequence[tuple[object, int, object, int, int]]
+    ) -> tuple[object, int, object, int]:
+        """Return commands, if any, and copies (as for :meth:`encode`) after them as the library takes them."""
         address, data = self._address, array("Q")
         for source, start, target, offset, nbytes in copies:
             data.extend((_COPY, address(source), address(target), start, offset, nbytes))
-        before = (self._ffi.NULL, 0) if commands is None else (commands.data, commands.count)
-        return self._lib.encoder_encode(self._thread, *before, self._ffi.from_buffer("Command[]", data), len(copies))
+        first, count = (self._ffi.NULL, 0) if commands is None else (commands.data, commands.count)
+        return first, count, self._ffi.from_buffer("Command[]", data), len(copies)
 
     def fetch(self, encoded: int, buffer: object, into: bytearray, polling: float) -> bool:
         """Submit what was encoded, once, after all that was handed over, and wait for the first bytes of a mappable buffer.
@@ -221,6 +232,34 @@ class Encoder:
         return bool(
             self._lib.encoder_fetch(self._thread, encoded, self._address(buffer), target, len(into), nanoseconds)
         )
+
+    def answer(self) -> object:
+        """Return what holds what was asked for until it is taken."""
+        return self._ffi.gc(self._lib.encoder_answer(), self._lib.encoder_forget_answer)
+
+    def asking(
+        self,
+        commands: Commands | None,
+        copies: Sequence[tuple[object, int, object, int, int]],
+        answer: object,
+        nbytes: int,
+    ) -> Callable[[], int]:
+        """Return what hands over commands, if any, and copies after them into a mappable buffer, whose first bytes are then asked
+        for, and returns the job's number. What was asked for is taken before it is again."""
+        handed, hand_over, used = self.with_copies(commands, copies), self._lib.encoder_ask, (commands, copies, answer)
+        thread, buffer = self._thread, self._address(copies[0][2])
+
+        def ask() -> int:
+            given = self.given = hand_over(thread, *handed, answer, buffer, nbytes)
+            self._use(used)
+            return given
+
+        return ask
+
+    def take(self, answer: object, job: int, into: bytearray | memoryview, polling: float) -> bool:
+        """Wait for what a job asked for, as :meth:`fetch` does."""
+        target = self._ffi.from_buffer("uint8_t[]", into)
+        return bool(self._lib.encoder_take(self._thread, answer, job, target, int(polling * 1e9)))
 
     def write(self, buffer: object, offset: int, data: memoryview | bytes) -> None:
         """Hand over bytes, at most :data:`WRITTEN`, to be written to a buffer that lives until then."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from .interface import (
     PipelineRequest,
     camel,
 )
+from .reports import Reports, text_of
 from .staging import Staging
 from .timer import Timer
 
@@ -39,15 +39,8 @@ _USAGES = {STORAGE: 0x80 | 0x4 | 0x8, UNIFORM: 0x40 | 0x8}
 _BINDINGS = {"uniform": 2, "storage": 3, "read-only-storage": 4}
 _COMPUTE_STAGE = 4
 _WGSL_SOURCE = 2
-_ERROR_KINDS = {2: "validation", 3: "out-of-memory"}
 _ADAPTER_KINDS = {1: "discrete", 2: "integrated", 3: "cpu"}
 _APIS = {4: "D3D12", 5: "Metal", 6: "Vulkan", 7: "OpenGL", 8: "OpenGLES"}
-_DESTROYED_BY_US = 2
-
-
-def text_of(ffi: Any, view: Any) -> str:
-    """Return the text of a WGPUStringView."""
-    return ffi.string(view.data, view.length).decode(errors="replace") if view.data and view.length else ""
 
 
 def limits_of(limits: Any) -> Limits:
@@ -70,75 +63,6 @@ def adapter_of(
     return Adapter(
         handle, vendor, device, description, api, kind, vendor_id, device_id, features, limits_of(limits), matrix_units, threads
     )  # fmt: skip
-
-
-class Reports:
-    """What the callbacks of a device said: the first error of each thread, a loss, and an interrupt that hit a callback."""
-
-    def __init__(self, ffi: Any) -> None:
-        self.ffi = ffi
-        self._local = threading.local()
-        self._interrupt: BaseException | None = None
-        #: whether what is reported in this thread is of a thread that nobody asks for it, and that error
-        self.is_beside: Callable[[], bool] | None = None
-        self._beside: GpuError | None = None
-        self.lost: str | None = None
-        arguments = "WGPUStringView, void *, void *)"
-        self.uncaptured = self.callback(f"void(WGPUDevice const *, WGPUErrorType, {arguments}", self._on_error)
-        self.on_loss = self.callback(f"void(WGPUDevice const *, WGPUDeviceLostReason, {arguments}", self._on_loss)
-
-    def callback(self, kind: str, function: Callable[..., object]) -> Any:
-        """Return a C callback; an exception in it (an interrupt, say) is raised by the next :meth:`check`."""
-        return self.ffi.callback(kind, function, onerror=self._on_exception)
-
-    def _on_exception(self, _kind: Any, exception: BaseException, _traceback: Any) -> None:
-        self._interrupt = exception
-
-    def check(self) -> None:
-        """Raise the exception that hit a callback."""
-        if self._interrupt is not None:
-            raised, self._interrupt = self._interrupt, None
-            raise raised
-
-    def _on_error(self, _device: Any, kind: int, message: Any, _first: Any, _second: Any) -> None:
-        text = "\n".join(line.rstrip() for line in text_of(self.ffi, message).splitlines())
-        named = "lost" if "is lost" in text or "device lost" in text.lower() else _ERROR_KINDS.get(kind, "internal")
-        error = GpuError(named, text)
-        if self.is_beside is not None and self.is_beside():
-            self.put_beside(error)
-        else:
-            self.put(error)
-
-    def _on_loss(self, _device: Any, reason: int, message: Any, _first: Any, _second: Any) -> None:
-        if reason != _DESTROYED_BY_US:
-            self.lost = text_of(self.ffi, message) or "no reason given"
-
-    def put(self, error: GpuError | None) -> None:
-        """Keep an error for this thread's next :meth:`take`, unless there is one already."""
-        if error is not None and getattr(self._local, "error", None) is None:
-            self._local.error = error
-
-    def put_beside(self, error: GpuError) -> None:
-        """Keep an error for whichever thread takes one next."""
-        self._beside = self._beside or error
-
-    def pending(self) -> bool:
-        """Return whether there is an error for this thread to take."""
-        return self._beside is not None or getattr(self._local, "error", None) is not None
-
-    def take(self) -> GpuError | None:
-        """Return and forget this thread's first error, or that of a thread that takes none."""
-        found = self.take_own()
-        if self._beside is not None:
-            found, self._beside = found or self._beside, None
-        return found
-
-    def take_own(self) -> GpuError | None:
-        """Return and forget this thread's first error."""
-        found = getattr(self._local, "error", None)
-        if found is not None:
-            self._local.error = None
-        return found
 
 
 _REPORTS: list[Reports] = []
@@ -463,23 +387,28 @@ class HeaderGpu(Gpu):
         staging.request(parts, before)
         staging.receive(places)
 
-    def read_later(self, parts: Sequence[tuple[int, int, int]]) -> Callable[[Sequence[memoryview]], None]:
+    def read_later(
+        self, parts: Sequence[tuple[int, int, int]], after: int | None = None
+    ) -> Callable[[Sequence[memoryview]], None]:
         nbytes = sum([(count + 3) & ~3 for _, _, count in parts])
         staging = self._spare.pop() if self._spare and self._spare[-1].nbytes >= nbytes else None
         staging = staging or Staging(self, max(nbytes, 256))
-        arrive = self._copy_later(staging, parts, nbytes)
+        before = None if after is None else self._objects[after]
+        natives = [(self._objects[buffer], offset, count) for buffer, offset, count in parts]
+        receive = self._copy_later(staging, natives, before)
 
         def finish(places: Sequence[memoryview]) -> None:
-            arrive()
-            staging.receive(places)
+            receive(places)
             self._spare.append(staging)
 
         return finish
 
-    def _copy_later(self, staging: Staging, parts: Sequence[tuple[int, int, int]], nbytes: int) -> Callable[[], None]:
-        """Copy parts of buffers, so many bytes in all, to where they come back; what is returned is called before they are received."""
-        staging.request([(self._objects[buffer], offset, count) for buffer, offset, count in parts])
-        return lambda: None
+    def _copy_later(
+        self, staging: Staging, parts: Sequence[tuple[object, int, int]], before: object
+    ) -> Callable[[Sequence[memoryview]], None]:
+        """Start what :meth:`_bring` does, and return what receives the bytes."""
+        staging.request(parts, before)
+        return staging.receive
 
     def _stagings(self, nbytes: int) -> list[Staging]:
         """Return the staging buffers for a read: one that holds it, or two of the largest size."""

@@ -240,10 +240,16 @@ class Gpu(ABC):
             GpuError: they could not be had.
         """
 
-    def read_later(self, parts: Sequence[tuple[int, int, int]]) -> Callable[[Sequence[memoryview]], None]:
+    def read_later(
+        self, parts: Sequence[tuple[int, int, int]], after: int | None = None
+    ) -> Callable[[Sequence[memoryview]], None]:
         """Start what :meth:`read` does for several (buffer, offset, bytes), few in all; the function that is returned waits for them
         and for nothing later, and takes a place for each.
+
+        ``after``: a recording to :meth:`submit` before, in one submit with the copies where an implementation can.
         """
+        if after is not None:
+            self.submit(after)
         held = [bytearray(nbytes) for _, _, nbytes in parts]
         for (buffer, offset, _), data in zip(parts, held, strict=True):
             self.read(buffer, offset, memoryview(data))
@@ -254,6 +260,12 @@ class Gpu(ABC):
 
         return finish
 
+    def read_again(
+        self, parts: Sequence[tuple[int, int, int]], after: int | None
+    ) -> Callable[[], Callable[[Sequence[memoryview]], None]]:
+        """Return what does :meth:`read_later` again and again: what it started is waited for before it starts again."""
+        return lambda: self.read_later(parts, after)
+
     def read_all(self, parts: Sequence[tuple[int, int, memoryview]], after: int | None = None) -> None:
         """Do what :meth:`read` does for several (buffer, offset, where to), waiting once where an implementation can.
 
@@ -262,9 +274,8 @@ class Gpu(ABC):
         Raises:
             GpuError: they could not be had.
         """
-        if after is not None:
-            self.submit(after)
-        self.read_later([(buffer, offset, len(into)) for buffer, offset, into in parts])([into for _, _, into in parts])
+        wanted = [(buffer, offset, len(into)) for buffer, offset, into in parts]
+        self.read_later(wanted, after)([into for _, _, into in parts])
 
     async def arrive(self) -> None:
         """Let others run until what :meth:`read_later` started is there."""

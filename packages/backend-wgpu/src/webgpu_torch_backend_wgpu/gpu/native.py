@@ -16,9 +16,10 @@ from typing import Any
 
 from .. import config
 from .declarations import interface, opened
-from .header import HeaderGpu, Reports, adapter_of, limits_of
+from .header import HeaderGpu, adapter_of, limits_of
 from .interface import Adapter, Gpu, Runtime
 from .processes import runtime_directory
+from .reports import Reports
 
 
 def _resources() -> Path:

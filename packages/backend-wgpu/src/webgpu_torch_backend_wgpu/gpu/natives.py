@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .. import config
 from ..backend import adapters
-from . import choosing, dawn
+from . import choosing, dawn, dawn_library
 from .interface import Runtime
 from .native import NativeRuntime
 
@@ -19,7 +19,7 @@ def chosen_native() -> tuple[Runtime, str]:
     name = config.RUNTIME.text()
     if name:
         return runtime_named(name), "asked for by WEBGPU_TORCH_RUNTIME"
-    path = dawn.library()
+    path = dawn_library.library()
     if path is None:
         return runtime_named("wgpu"), "the default"
     choices = choosing.Choices(path)
@@ -49,7 +49,7 @@ def runtime_named(name: str) -> Runtime:
         RuntimeError: another name, or no Dawn library works here.
     """
     if name == "dawn":
-        able, reason = dawn.works()
+        able, reason = dawn_library.works()
         if not able:
             raise RuntimeError(f"WEBGPU_TORCH_RUNTIME=dawn, but Dawn cannot be used: {reason}")
         return dawn.DawnRuntime()

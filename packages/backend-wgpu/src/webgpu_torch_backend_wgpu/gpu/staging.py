@@ -65,14 +65,10 @@ class Staging:
         """Start copying parts of buffers here, one after another: (buffer, offset, bytes); recorded commands run ``before``."""
         copies, nbytes = copies_to(self.native, parts)
         self.gpu._send(self.gpu._encode(before, copies))
-        self.map(nbytes)
-
-    def map(self, nbytes: int, moment: object = None) -> None:
-        """Ask for what was copied; ``moment``: when that was submitted, if something else was since."""
         self._status.clear()
         self._asked = None
         if not self.gpu.reports.pending():
-            self._moment = self.gpu.moment() if moment is None else moment
+            self._moment = self.gpu.moment()
             self._asked = self.gpu._map(self.native, nbytes, self._info)
 
     def receive(self, parts: Sequence[memoryview]) -> None:

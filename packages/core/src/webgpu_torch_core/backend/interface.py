@@ -119,6 +119,8 @@ class Device(ABC):
     head_start: float = 2e-4
     #: whether :meth:`run_single` runs plans of one kernel with less to do than :meth:`run` has
     runs_single: bool = False
+    #: whether :meth:`single` runs kernels as they are called with less to do than recording them has
+    launches: bool = False
     #: whether its kernels report what expressions find wrong (``checked``), told by :meth:`reported`; elsewhere kernels of
     #: their own look before
     reports: bool = False
@@ -234,11 +236,11 @@ class Device(ABC):
         """
         raise NotImplementedError(f"{self.name}: plans of one kernel run as all others do")
 
-    def single(self, plan: Plan, sizes: Sequence[int]) -> Launch:
+    def single(self, plan: Plan, sizes: Sequence[int]) -> Launch | None:
         """Return what runs such a plan again and again: a function of what has the buffers that it reads, as attributes ``buffer``,
-        and of its parameters, which allocates the others, of these sizes, and returns them.
+        and of its parameters, which allocates the others, of these sizes, and returns them. None where it is to be recorded.
 
-        It raises an exception where one of them is None or another device's. Asked of devices with ``runs_single`` only.
+        It raises an exception where one of them is None or another device's. Asked of devices with ``launches`` only.
         """
 
         def launch(values: Sequence[Value], parameters: Sequence[float | int]) -> list[object]:

@@ -175,11 +175,12 @@ class Engine:
         recorder.unread = False
         nbytes = value.numel * value.dtype.itemsize
         buffer = value.buffer
-        if buffer is None or not self.device.runs_single:
+        if buffer is None or self.device.asynchronous:
             with self._hold:
                 # What kernels report comes along with what is read.
                 data = self._compute_and_read(value, nbytes) if buffer is None else self._read(buffer, nbytes)
-                self.raise_failed_checks()
+                if self.reports or recorder.failed is not None:
+                    self.raise_failed_checks()
             return data
         # Nothing that a host's device runs meanwhile writes there, as long as somebody has the value.
         data = self.device.read(buffer, nbytes) if nbytes else bytearray()
@@ -237,10 +238,8 @@ class Engine:
         return recorder
 
     def _read(self, buffer: Any, nbytes: int) -> bytearray:
-        if not nbytes:
-            return bytearray()
-        with self._hold:
-            return self._checked(self.device.read(buffer, nbytes), nbytes)
+        """Return the first bytes of a buffer; signals are held back."""
+        return self._checked(self.device.read(buffer, nbytes), nbytes) if nbytes else bytearray()
 
     def _checked(self, data: bytearray, nbytes: int) -> bytearray:
         if len(data) != nbytes:
@@ -254,7 +253,9 @@ class Engine:
         if value is None and not (self.reports and self._may_have_reported(recorder)):
             return
         recorder.failed = None
-        self._raise_failed(self._read(value.realize(), 8) if value is not None else b"")
+        with self._hold:
+            check = self._read(value.realize(), 8) if value is not None else b""
+        self._raise_failed(check)
 
     def _may_have_reported(self, recorder: Recorder) -> bool:
         """Return whether kernels may have reported what nobody was told: what this thread recorded, or any that ran."""
@@ -371,7 +372,7 @@ class Engine:
         if not tape.entries:
             return
         recorder = self.recorders.own
-        alone = self.device.runs_single and len(tape.entries) == 1 and tape is recorder.tape
+        alone = self.device.launches and len(tape.entries) == 1 and tape is recorder.tape
         recorder.lone = recorder.lone + 1 if alone else 0
         structure, whole = tape.structure(), tape.begun is None
         if not whole:

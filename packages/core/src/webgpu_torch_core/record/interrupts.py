@@ -11,6 +11,7 @@ import os
 import signal
 import threading
 from _thread import get_ident
+from operator import is_
 from types import FrameType
 from typing import Any
 
@@ -38,6 +39,9 @@ class _Hold:
     def __init__(self) -> None:
         self.depth = 0
         self.replaced: list[tuple[int, Any]] = []
+        # All handlers as they were the last time, and those of them that are functions.
+        self.known: list[Any] = [None] * len(_WATCHED)
+        self.called: list[tuple[int, Any]] = []
 
     def __enter__(self) -> None:
         if get_ident() != _main[0]:
@@ -46,12 +50,14 @@ class _Hold:
             self.depth += 1
             return
         try:
-            for number in _WATCHED:
-                handler = _handler_of(number)
-                if callable(handler):
-                    # Noted first: the exchange itself may deliver a signal that came before.
-                    self.replaced.append((number, handler))
-                    _exchange(number, _note)
+            handlers = [*map(_handler_of, _WATCHED)]
+            if not all(map(is_, handlers, self.known)):
+                self.called = [each for each in zip(_WATCHED, handlers, strict=True) if callable(each[1])]
+                self.known = handlers
+            for each in self.called:
+                # Noted first: the exchange itself may deliver a signal that came before.
+                self.replaced.append(each)
+                _exchange(each[0], _note)
             self.depth = 1
         except ValueError:
             # Another interpreter than the process's first: it receives no signals.
