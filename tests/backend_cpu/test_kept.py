@@ -21,7 +21,7 @@ from webgpu_torch_core.ir.kernels import Operand, Output, Pointwise, Store
 @pytest.fixture(autouse=True)
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
-    monkeypatch.setattr(files, "_waiting", {})
+    monkeypatch.setattr(files, "_waiting", [])
     monkeypatch.setattr(files, "_left", kept.MOST_WRITTEN)
     return tmp_path / "cpu"
 
@@ -63,7 +63,7 @@ def test_a_process_writes_so_many_files(monkeypatch: pytest.MonkeyPatch, folder:
     monkeypatch.setattr(kept, "MOST_WRITTEN", 2)
     own = KeptFiles("cpu")
     for number in range(4):
-        own.write_later(f"{number}.kernel", lambda: b"code")
+        own.write_later(lambda name=f"{number}.kernel": (name, b"code"))
     own.write_waiting()
     assert sorted(each.name for each in folder.iterdir()) == ["0.kernel", "1.kernel"]
 

@@ -27,7 +27,7 @@ LAYERS = ENGINE.device.plan_length
 def made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[list[Scheduled]]:
     """The plans that the scheduler makes."""
     monkeypatch.setenv("WEBGPU_TORCH_CACHE", str(tmp_path))
-    monkeypatch.setattr(kept_files, "_waiting", {})
+    monkeypatch.setattr(kept_files, "_waiting", [])
     monkeypatch.setattr(kept_files, "_left", kept.MOST_WRITTEN)
     original, found = plans.schedule, []
 

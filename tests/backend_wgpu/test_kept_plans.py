@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 import webgpu_torch_core as torch
 from webgpu_torch_backend_wgpu.program import Binding, Pass, Program, Size
+from webgpu_torch_core.backend.interface import Step
+from webgpu_torch_core.ir.kernels import Kernel
 from webgpu_torch_core.record import plans
 from webgpu_torch_core.record.devices import engine_for
+from webgpu_torch_core.record.runs import Run
 
 PROGRAM = """
 import webgpu_torch_core as torch
@@ -61,11 +64,14 @@ class Files:
         self.asked: list[str] = []
         self.kept: list[str] = []
 
+    def has(self, beginning: str) -> bool:
+        return True
+
     def read(self, name: str) -> None:
         self.asked.append(name)
 
-    def write_later(self, name: str, data: Callable[[], bytes]) -> None:
-        self.kept.append(name)
+    def write_later(self, made: Callable[[], tuple[str, bytes]]) -> None:
+        self.kept.append(made()[0])
 
 
 def test_plans_of_few_sizes_of_a_sequence_are_kept(webgpu: object, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,3 +101,30 @@ def test_programs_are_written_whole() -> None:
     assert program == Program((entry,), (64,), 0.5) and program.seconds == 0.5
     for name in ("pieces", "skeleton", "literals", "patience", *Pass.fields):
         assert getattr(found, name) == getattr(entry, name)
+
+
+def test_a_device_hears_of_the_first_kernels_of_a_long_tape(webgpu: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = engine_for(torch.device("webgpu"))
+    expected: list[list[Kernel]] = []
+    ran: list[Kernel] = []
+    monkeypatch.setattr(engine.device, "plan_files", Files())
+    monkeypatch.setattr(engine.device, "expect", expected.append)
+    advance = engine.device.advance
+
+    def noting(run: Run) -> None:
+        ran.extend(each.kernel for each in run.plan.steps if isinstance(each, Step))
+        advance(run)
+
+    monkeypatch.setattr(engine.device, "advance", noting)
+    plans._sizes.clear()
+
+    def step(first: int) -> None:
+        kept = [torch.relu(torch.full((first + each, 3), -2.0, device="webgpu") * 2).sum(0) for each in range(40)]
+        assert kept[-1].tolist() == [0.0] * 3
+
+    step(5)
+    (found,) = expected
+    assert found and set(found) <= set(ran) and len(found) < len(ran) / 4
+    # Of other sizes of the same operations most pipelines are there.
+    step(70)
+    assert len(expected) == 1

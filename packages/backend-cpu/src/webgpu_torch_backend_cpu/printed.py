@@ -39,7 +39,9 @@ def keep(name: str, printed: Printed) -> None:
     """Keep what was printed of the kernel with a digest for later processes."""
     file = _file(name)
     if file:
-        files.write_later(file, lambda: pickle.dumps((printed.source, marshal.dumps(printed.code), printed.constants)))
+        files.write_later(
+            lambda: (file, pickle.dumps((printed.source, marshal.dumps(printed.code), printed.constants)))
+        )
 
 
 def _file(name: str) -> str | None:

@@ -100,6 +100,9 @@ class WgpuDevice(Device):
         # Software computes on the cores that record.
         return 0.0 if self.capabilities.software else self.compiler.seconds(kernel)
 
+    def expect(self, kernels: Iterable[Kernel]) -> None:
+        self.compiler.expect(kernels)
+
     def programs(self, kernels: Iterable[Kernel]) -> object:
         return self.compiler.generated(kernels)
 
@@ -382,10 +385,7 @@ class WgpuDevice(Device):
                 prepared = self._prepared(plan)
                 recording, _ = self._recording(prepared, buffers, parameters)
                 self.reported_by_kernels.waiting |= recording.reports
-                bring = recording.bring
-                if bring is None:
-                    last = recording.handles[-1].handle
-                    bring = recording.bring = self.gpu.read_again(made[0].pieces(0, sizes[0]), last)
+                bring = self.replayer.bringing(recording, made[0], sizes[0])
                 if self.replayer.submit(recording, but_last=True) is not None:
                     self._coming = Coming(made[0], sizes[0], bring())
                 error = self.gpu.error()

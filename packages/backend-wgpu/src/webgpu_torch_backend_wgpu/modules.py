@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from collections import OrderedDict
@@ -109,6 +110,12 @@ class Compiler:
             while len(self._pipelines) > PROGRAM_LIMIT:
                 self._pipelines.popitem(last=False)
             return found
+
+    def expect(self, kernels: Iterable[Kernel]) -> None:
+        """Begin to compile kernels, if nobody has to wait for it; what is wrong with one is said where it runs."""
+        if self.gpu.compiles_later:
+            with contextlib.suppress(NotImplementedError, KernelError):
+                self.compile(kernels)
 
     def own_program(self, kernel: Kernel) -> Program | None:
         """Return a kernel's program that shares no pipeline with other sizes; None where it has that already."""

@@ -371,6 +371,16 @@ class Replayer:
         self.dispatches += recording.dispatches
         return handles[-1].handle if but_last and handles else None
 
+    def bringing(
+        self, recording: Recording, buffer: AnyBuffer, nbytes: int
+    ) -> Callable[[], Callable[[Sequence[memoryview]], None]]:
+        """Return what runs the last submit of a recording and brings the first bytes of a buffer with it, always the same ones."""
+        found = recording.bring
+        if found is None:
+            last = recording.handles[-1].handle
+            found = recording.bring = self.gpu.read_again(buffer.pieces(0, nbytes), last)
+        return found
+
     def _record(self, prepared: Prepared, buffers: list[AnyBuffer]) -> Recording:
         recording = Recording()
         count, generation = 0, self.pool.generation

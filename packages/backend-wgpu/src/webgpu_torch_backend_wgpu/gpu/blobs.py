@@ -55,4 +55,5 @@ class Blobs:
 
     def _stored(self, key_size: int, key: object, size: int, value: object, *_: object) -> None:
         data = bytes(self._ffi.buffer(value, size))
-        files.write_later(self._name(bytes(self._ffi.buffer(key, key_size))), lambda: data)
+        name = self._name(bytes(self._ffi.buffer(key, key_size)))
+        files.write_later(lambda: (name, data))

@@ -189,7 +189,7 @@ class DawnRuntime(Runtime):
         # What is checked is refused before the next is recorded.
         if threads and not config.CHECKED.is_on() and (path := encoder_library()) is not None:
             gpu.encoder = Encoder(gpu, self._instance, _ASK_EVERY, _SUBMITS_IN_FLIGHT // _ASK_EVERY, polling > 0, path)
-            gpu.first_submit = _FIRST_SUBMIT
+            gpu.first_submit, gpu.compiles_later = _FIRST_SUBMIT, True
         return gpu
 
 

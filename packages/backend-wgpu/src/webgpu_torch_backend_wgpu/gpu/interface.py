@@ -195,6 +195,8 @@ class Gpu(ABC):
     lowers_clock: bool = False
     #: whether one thread may compile while others use it, by :meth:`pipeline_beside`
     compiles_beside: bool = False
+    #: whether :meth:`pipelines_later` returns before they are compiled
+    compiles_later: bool = False
     #: dispatches of a recording that are submitted first, so that the GPU starts early, each submit after it having twice as many:
     #: fewer where another thread encodes them
     first_submit: int = 32

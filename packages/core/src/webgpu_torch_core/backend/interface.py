@@ -89,8 +89,12 @@ class KeptFiles(Protocol):
     def read(self, name: str) -> bytes | None:
         """Return what is kept under a name, None where there is no whole file."""
 
-    def write_later(self, name: str, data: Callable[[], bytes]) -> None:
-        """Keep what a function returns under a name, without waiting for it."""
+    def has(self, beginning: str) -> bool:
+        """Return whether an earlier process kept something under a name that begins so, up to its first hyphen."""
+        ...
+
+    def write_later(self, made: Callable[[], tuple[str, bytes]]) -> None:
+        """Keep what a function returns, a name and what is kept under it, without waiting for it."""
 
 
 class Device(ABC):
@@ -252,6 +256,10 @@ class Device(ABC):
             return made
 
         return launch
+
+    def expect(self, kernels: Iterable[Kernel]) -> None:
+        """Take note of kernels that most likely run soon: a device that compiles beside what the host does may begin with it."""
+        return
 
     def programs(self, kernels: Iterable[Kernel]) -> object:
         """Return what the device made of kernels, to be kept with their plan: what :func:`pickle.dumps` takes."""

@@ -39,8 +39,10 @@ class KeptFiles:
         self.name = folder
         self._lock = threading.Lock()
         # What is to be written, and how much this process may still write.
-        self._waiting: dict[str, Callable[[], bytes]] = {}
+        self._waiting: list[Callable[[], tuple[str, bytes]]] = []
         self._left = MOST_WRITTEN
+        # By a folder that was looked at, how names of its files begin.
+        self._beginnings: dict[Path, set[str]] = {}
         _all.add(self)
 
     @property
@@ -61,6 +63,21 @@ class KeptFiles:
         found = data[32:]
         return found if hashlib.sha256(found).digest() == data[:32] else None
 
+    def has(self, beginning: str) -> bool:
+        """Return whether something is kept under a name that begins so, up to its first hyphen: by this process, or by others
+        until it first asked."""
+        folder = self.folder
+        if folder is None:
+            return False
+        found = self._beginnings.get(folder)
+        if found is None:
+            try:
+                names = os.listdir(folder)
+            except OSError:
+                names = []
+            found = self._beginnings[folder] = {name.partition("-")[0] for name in names}
+        return beginning in found
+
     def write(self, contents: Mapping[str, bytes]) -> None:
         """Keep contents by their names for the next process; a folder that cannot be written keeps nothing."""
         folder = self.folder
@@ -71,18 +88,20 @@ class KeptFiles:
             for name, data in contents.items():
                 with AtomicFile(folder / name) as file:
                     file.write(hashlib.sha256(data).digest() + data)
+                if folder in self._beginnings:
+                    self._beginnings[folder].add(name.partition("-")[0])
             for suffix in {Path(name).suffix for name in contents}:
                 _drop_oldest(folder, suffix)
         except OSError as error:
             logger.debug("what was made is not kept: %s", error)
 
-    def write_later(self, name: str, data: Callable[[], bytes]) -> None:
-        """Keep what a function returns under a name, beside the program, with what else comes until then."""
+    def write_later(self, made: Callable[[], tuple[str, bytes]]) -> None:
+        """Keep what a function returns, a name and what is kept under it, beside the program, with what else comes until then."""
         with self._lock:
             if self._left <= 0:
                 return
             self._left -= 1
-            self._waiting[name] = data
+            self._waiting.append(made)
             first = len(self._waiting) == 1
         # In a page nothing outlives the process, and there are no threads.
         if first and sys.platform != "emscripten":
@@ -97,13 +116,13 @@ class KeptFiles:
     def write_waiting(self) -> None:
         """Write all that waits."""
         with self._lock:
-            contents, self._waiting = self._waiting, {}
-        if contents:
-            self.write({name: data() for name, data in contents.items()})
+            waiting, self._waiting = self._waiting, []
+        if waiting:
+            self.write(dict(made() for made in waiting))
 
     def forget_waiting(self) -> None:
         """Leave what waits to the parent: its thread is not in the child."""
-        self._lock, self._waiting = threading.Lock(), {}
+        self._lock, self._waiting = threading.Lock(), []
 
 
 def _drop_oldest(folder: Path, suffix: str) -> None:

@@ -19,12 +19,12 @@ from ..ir.kernels import Kernel
 from ..scheduling.memory import Scheduled, written_by
 from .interrupts import hold
 from .runs import Run
-from .tape import Leaf
+from .tape import Leaf, identities
 
 if TYPE_CHECKING:
     from ..backend.interface import Device
     from .engine import Engine
-    from .tape import Structure, Tape
+    from .tape import Entry, Structure, Tape
 
 #: seconds of the device's work in a part at most, which is what may be left when the host has done its part: each may be twice as
 #: long as the one before it, as the device has enough to do meanwhile
@@ -116,19 +116,19 @@ class Trace:
 
     __slots__ = ("entries", "kernels", "misses", "parts", "rests", "scheduled", "steps", "whole")
 
-    def __init__(self, tape: Tape, scheduled: Scheduled, device: Device) -> None:
+    def __init__(self, recorded: Sequence[Entry], scheduled: Scheduled, device: Device) -> None:
         self.scheduled = scheduled
-        self.kernels = [each.kernel for each in tape.entries]
-        self.entries = tape.recorded()
+        self.kernels = [each.kernel for each in recorded]
+        self.entries = identities(recorded)
         self.misses = 0
         self.whole = _Whole(scheduled)
         #: the step with which each part ends
         self.steps = [0]
         self.parts: list[Part] = []
         self.rests: dict[int, Part] = {}
-        for stop, entries in _places(scheduled, _firsts(tape), len(tape.entries), device):
+        for stop, entries in _places(scheduled, _firsts(recorded), len(recorded), device):
             part = Part(self.whole, self.steps[-1], stop, entries)
-            last = tape.entries[entries - 1]
+            last = recorded[entries - 1]
             part.known = last.output + len(last.kernel.outputs)
             part.contents = {each: slot for each, slot in part.contents.items() if slot < part.known}
             self.parts.append(part)
@@ -256,13 +256,12 @@ class Ahead:
             return None
         return begun, part
 
-    def ran(self, tape: Tape, scheduled: Scheduled, device: Device) -> None:
-        """Divide the plan of a tape that runs as a whole, the first time that it does."""
-        self.trace = None
-        known, scheduled.followed = scheduled.followed, True
-        if known or tape.capture is not None:
+    def ran(self, recorded: Sequence[Entry], scheduled: Scheduled, device: Device) -> None:
+        """Divide the plan of what ran as a whole, the first time that it does."""
+        if scheduled.followed:
             return
-        trace = Trace(tape, scheduled, device)
+        scheduled.followed = True
+        trace = Trace(recorded, scheduled, device)
         if trace.parts:
             self.traces.pop(id(trace.kernels[0]), None)
             self.traces[id(trace.kernels[0])] = trace
@@ -319,10 +318,10 @@ def run_rest(engine: Engine, tape: Tape, structure: Structure) -> bool:
     return True
 
 
-def _firsts(tape: Tape) -> dict[int, int]:
+def _firsts(recorded: Sequence[Entry]) -> dict[int, int]:
     """Return the number of the first entry that has a slot, by slot: that makes it, or that it came in by."""
     found: dict[int, int] = {}
-    for number, entry in enumerate(tape.entries):
+    for number, entry in enumerate(recorded):
         for slot in (*entry.operands, *range(entry.output, entry.output + len(entry.kernel.outputs))):
             found.setdefault(slot, number)
     return found

@@ -382,10 +382,9 @@ class Engine:
                 return tape.clear()
             structure = tape.structure()
         scheduled = self._plan(structure, tape)
-        if whole and tape.failure is None and self.device.asynchronous:
-            ahead = recorder.ahead
-            if ahead.trace is not None or not scheduled.followed:
-                ahead.ran(tape, scheduled, self.device)
+        recorded, follows = tape.entries, whole and tape.failure is None and self.device.asynchronous
+        if follows:
+            recorder.ahead.trace, follows = None, tape.capture is None and not scheduled.followed
         externals = tape.buffers(scheduled.inputs)
         if scheduled.fresh:
             externals += self.device.allocate_all(scheduled.fresh)
@@ -397,6 +396,9 @@ class Engine:
         counts["kernels"] += len(scheduled.plan.steps)
         if not (scheduled.single and tape.capture is None and self._run_single(tape, scheduled, externals)):
             self.drive(tape, (scheduled, Run(scheduled.plan, externals, tape.parameters())))
+        if follows:
+            # While the device works.
+            recorder.ahead.ran(recorded, scheduled, self.device)
 
     def _run_single(self, tape: Tape, scheduled: Scheduled, externals: Sequence[object]) -> bool:
         """Run a plan of one kernel that may run twice, if the device has it at hand; return whether it ran.

@@ -13,11 +13,12 @@ from types import ModuleType
 
 from .. import backend, ir, scheduling
 from ..backend.collection import without_collection
-from ..backend.interface import Copy, Device, Plan, Step
+from ..backend.interface import Copy, Device, KeptFiles, Plan
 from ..bounded import Bounded
 from ..ir.digests import digest, remember, version_of
 from ..ir.dtypes import BY_NAME, dtype
 from ..ir.expression import topological
+from ..ir.kernels import Kernel
 from ..scheduling import Limits, Scheduled, described, schedule
 from .tape import Entry, Structure
 
@@ -25,10 +26,12 @@ from .tape import Entry, Structure
 PLANS_KEPT, KERNELS_KEPT = 512, 1 << 17
 #: of how many sizes the plan of one sequence of operations is kept for the next process, and how many sequences are counted
 SIZES_KEPT, SEQUENCES = 16, 1024
-_sizes: Bounded[tuple[object, ...], int] = Bounded(SEQUENCES)
+_sizes: Bounded[tuple[str, str], int] = Bounded(SEQUENCES)
 #: how many kernels may be recorded between two that become one, where the device begins while the host records: the first would
 #: wait for the second
 REACH = 64
+#: recorded kernels of a tape from which on a device hears of its first ones before all are scheduled, and which part they are
+EARLY, FIRST_OF = 64, 8
 
 
 class Plans(dict[Structure, tuple[Scheduled, list[Entry]]]):
@@ -69,35 +72,49 @@ def planned(
     Args: as for :func:`webgpu_torch_core.scheduling.schedule`.
     """
     reach = REACH if device.asynchronous else None
+    files, alive, free = device.plan_files, frozenset(wanted), frozenset(donatable)
 
     def plan() -> Scheduled:
-        name = None
-        lasts = device.plan_files is not None and fuses and len(entries) >= device.plan_length
-        if lasts and _of_few_sizes(entries, device):
-            name = _name(entries, sorted(wanted), sorted(donatable), device, reach)
-        found = None if name is None else _known(device, name)
+        if files is None or not fuses or len(entries) < device.plan_length:
+            return schedule(*described(entries), alive, free, limits, fuses, reach)
+        # A loop over a growing sequence plans one for every length: their files would take the place of all others.
+        sequence, count = _sequence(entries, device)
+        name = partial(_name, sequence, entries, sorted(alive), sorted(free), device, reach)
+        # To name all kernels takes a third of the time of scheduling them.
+        found = _known(files, name(), device) if count < SIZES_KEPT and files.has(sequence) else None
         if found is None:
-            found = schedule(*described(entries), frozenset(wanted), frozenset(donatable), limits, fuses, reach)
-            if name is not None:
-                _keep(device, name, found)
+            if not count and len(entries) >= EARLY:
+                device.expect(_first_kernels(entries, alive, limits, reach))
+            found = schedule(*described(entries), alive, free, limits, fuses, reach)
+            if count < SIZES_KEPT:
+                files.write_later(partial(_written, name, found, device))
         return found
 
     return without_collection(plan)
 
 
-def _of_few_sizes(entries: Sequence[Entry], device: Device) -> bool:
-    """Return whether few tapes were planned so far that may differ from this one in sizes only.
-
-    A loop over a growing sequence plans one for every length: their files would take the place of all others.
-    """
-    key = device.name, *[(kernel.name, operands, first) for kernel, operands, first, _ in entries]
-    count = _sizes.get(key, 0)
-    _sizes[key] = count + 1
-    return count < SIZES_KEPT
+def _first_kernels(entries: Sequence[Entry], alive: frozenset[int], limits: Limits, reach: int | None) -> list[Kernel]:
+    """Return the kernels that the first entries become by themselves: nearly all of them are those of the whole plan."""
+    first, others = entries[: len(entries) // FIRST_OF], entries[len(entries) // FIRST_OF :]
+    wanted = alive.union(*[entry.operands for entry in others])
+    steps = schedule(*described(first), wanted, frozenset(), limits, True, reach).plan.steps
+    return [step.kernel for step in steps if not isinstance(step, Copy)]
 
 
-def _known(device: Device, name: str) -> Scheduled | None:
-    data = device.plan_files.read(name) if device.plan_files is not None else None
+def _sequence(entries: Sequence[Entry], device: Device) -> tuple[str, int]:
+    """Return what names of files begin with whose tapes differ from this one in sizes only, and how many were planned so far."""
+    kind = type(device)
+    version = _version((sys.modules[kind.__module__], *device.plan_modules))
+    key = version, kind.__module__, *[(kernel.name, operands, first) for kernel, operands, first, _ in entries]
+    name = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
+    count = _sizes.get((device.name, name), 0)
+    # Where no files tell the scheduler from another one, nothing is kept.
+    _sizes[device.name, name] = SIZES_KEPT if version is None else count + 1
+    return name, SIZES_KEPT if version is None else count
+
+
+def _known(files: KeptFiles, name: str, device: Device) -> Scheduled | None:
+    data = files.read(name)
     if data is None:
         return None
     _, plan, parts, names, programs = pickle.loads(zlib.decompress(data))
@@ -106,19 +123,11 @@ def _known(device: Device, name: str) -> Scheduled | None:
     return Scheduled(Plan(*plan), *parts)
 
 
-def _keep(device: Device, name: str, scheduled: Scheduled) -> None:
-    if device.plan_files is not None:
-        plan = scheduled.plan
-        # What the device makes of the plan meanwhile is not among its parts.
-        parts = scheduled.inputs, scheduled.outputs, scheduled.fresh, scheduled.filled
-        device.plan_files.write_later(
-            name, partial(_written, device, (plan.steps, plan.externals, plan.temporaries), parts)
-        )
-
-
-def _written(
-    device: Device, plan: tuple[Sequence[Step | Copy], int, Sequence[int]], parts: tuple[object, ...]
-) -> bytes:
+def _written(name: Callable[[], str], scheduled: Scheduled, device: Device) -> tuple[str, bytes]:
+    """Return the name and the contents of the file with a plan."""
+    # What the device makes of the plan meanwhile is not among its parts.
+    plan = scheduled.plan.steps, scheduled.plan.externals, scheduled.plan.temporaries
+    parts = scheduled.inputs, scheduled.outputs, scheduled.fresh, scheduled.filled
     kernels = dict.fromkeys(step.kernel for step in plan[0] if not isinstance(step, Copy))
     # All nodes in order come first: what refers to them then is written without going deep.
     nodes = topological(*[root for kernel in kernels for root in kernel.expressions()])
@@ -126,7 +135,7 @@ def _written(
     contents = nodes, plan, parts, names, device.programs(kernels)
     file = io.BytesIO()
     _Pickler(file, pickle.HIGHEST_PROTOCOL).dump(contents)
-    return zlib.compress(file.getvalue(), 1)
+    return name(), zlib.compress(file.getvalue(), 1)
 
 
 class _Pickler(pickle.Pickler):
@@ -142,17 +151,13 @@ def _type_named(name: str) -> dtype:
 
 
 def _name(
-    entries: Sequence[Entry], wanted: list[int], donatable: list[int], device: Device, reach: int | None
-) -> str | None:
-    """Return the name of the file with the plan of entries; None where the scheduler has no files to tell it by."""
-    kind = type(device)
-    version = _version((sys.modules[kind.__module__], *device.plan_modules))
-    if version is None:
-        return None
+    sequence: str, entries: Sequence[Entry], wanted: list[int], donatable: list[int], device: Device, reach: int | None
+) -> str:
+    """Return the name of the file with the plan of entries, which begins with that of their sequence."""
     facts = (device.maximum_bindings, device.binding_bytes, device.kernel_length, device.places, device.plan_facts)
-    lines = [version, f"{kind.__module__}.{kind.__qualname__} {facts} {wanted} {donatable} {reach}"]
+    lines = [f"{facts} {wanted} {donatable} {reach}"]
     lines += [f"{digest(kernel)} {operands} {first} {len(given)}" for kernel, operands, first, given in entries]
-    return f"{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()}.plan"
+    return f"{sequence}-{hashlib.sha256(chr(10).join(lines).encode()).hexdigest()[:32]}.plan"
 
 
 @lru_cache(maxsize=16)

@@ -102,6 +102,11 @@ class Entry(NamedTuple):
 new_entry = tuple.__new__
 
 
+def identities(entries: Sequence[Entry]) -> list[tuple[int, tuple[int, ...], int]]:
+    """Return what entries are: kernels (by identity), operands and outputs."""
+    return [(id(kernel), operands, output) for kernel, operands, output, _ in entries]
+
+
 class Structure(NamedTuple):
     """What the plan of a tape depends on, and nothing else: the key of plans.
 
@@ -177,8 +182,8 @@ class Tape:
             self.begun.alike = min(self.begun.alike, entries)
 
     def recorded(self, first: int = 0, last: int | None = None) -> list[tuple[int, tuple[int, ...], int]]:
-        """Return what some entries are: kernels (by identity), operands and outputs."""
-        return [(id(kernel), operands, output) for kernel, operands, output, _ in self.entries[first:last]]
+        """Return what some entries are, as :func:`identities` does."""
+        return identities(self.entries[first:last])
 
     def structure(self) -> Structure:
         """Return what the plan depends on: what was recorded, and who still refers to it."""
