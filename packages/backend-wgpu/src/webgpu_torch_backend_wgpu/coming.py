@@ -43,8 +43,9 @@ class Coming:
         """
         data = self._data
         if data is None:
-            data = self._data = bytearray(self._nbytes)
+            data = bytearray(self._nbytes)
             self._finish((memoryview(data),))
+            self._data = data
         return data
 
     def copy_to(self, result: bytearray) -> None:

@@ -27,6 +27,7 @@ from .interface import MATRIX_FEATURE, Adapter, Gpu, GpuError, Limits, MatrixUni
 from .processes import runtime_directory
 from .reports import Reports
 from .staging import Staging, copies_to, unread
+from .yielding import yielding
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -243,6 +244,7 @@ class DawnGpu(HeaderGpu):
             self._objects[handle] = arriving
             made.append(handle)
             self._requested.put((-len(each.source), handle, each, arriving))
+            yielding.begin()
             try:
                 self._compiling.append(self._compilers.submit(self._compile, encoder))
             except RuntimeError:
@@ -266,6 +268,7 @@ class DawnGpu(HeaderGpu):
             else:
                 made = self.ffi.gc(made, self.lib.wgpuComputePipelineRelease)
             encoder.arrive(arriving, made)
+            yielding.end()
 
     def _module(self, source: str, label: str, trusted: bool) -> Any:
         ffi = self.ffi
@@ -443,8 +446,8 @@ class DawnGpu(HeaderGpu):
         """Return what does :meth:`_copy_later` again and again."""
         copies, nbytes = copies_to(staging.native, parts)
         commands = before if isinstance(before, Commands) else None
-        answer, reports = encoder.answer(), self.reports
-        ask = encoder.asking(commands, copies, answer, nbytes)
+        staging.answer, reports = encoder.answer(), self.reports
+        ask = encoder.asking(commands, copies, staging.answer, nbytes)
 
         def start() -> Callable[[Sequence[memoryview]], None]:
             job = 0
@@ -459,7 +462,8 @@ class DawnGpu(HeaderGpu):
                     self._settle()
                 whole = len(places) == 1 and len(places[0]) == nbytes
                 data = places[0] if whole else bytearray(nbytes)
-                came = job and encoder.take(answer, job, data, self._polling)
+                # The buffer is kept, also where what asks is not.
+                came = job and encoder.take(staging.answer, job, data, self._polling)
                 self._collect_done(submits, job)
                 reports.check()
                 if not came:

@@ -50,6 +50,8 @@ class Staging:
         self.gpu = gpu
         self.nbytes = nbytes
         self.native = ffi.gc(gpu.native_buffer(nbytes, _MAP_READ_AND_COPY_TARGET), gpu.lib.wgpuBufferRelease)
+        #: what a library has the bytes by that brings them without the callback
+        self.answer: object = None
         self._status: list[int] = []
         self._asked: Any = None
         self._moment: Any = None

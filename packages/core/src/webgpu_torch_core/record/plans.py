@@ -30,8 +30,8 @@ _sizes: Bounded[tuple[str, str], int] = Bounded(SEQUENCES)
 #: how many kernels may be recorded between two that become one, where the device begins while the host records: the first would
 #: wait for the second
 REACH = 64
-#: recorded kernels of a tape from which on a device hears of its first ones before all are scheduled, and which part they are
-EARLY, FIRST_OF = 64, 8
+#: recorded kernels of a tape from which on a device hears of some before all are scheduled, and which part of them at each end
+EARLY, PART = 64, 16
 
 
 class Plans(dict[Structure, tuple[Scheduled, list[Entry]]]):
@@ -84,7 +84,7 @@ def planned(
         found = _known(files, name(), device) if count < SIZES_KEPT and files.has(sequence) else None
         if found is None:
             if not count and len(entries) >= EARLY:
-                device.expect(_first_kernels(entries, alive, limits, reach))
+                device.expect(_some_kernels(entries, alive, limits, reach))
             found = schedule(*described(entries), alive, free, limits, fuses, reach)
             if count < SIZES_KEPT:
                 files.write_later(partial(_written, name, found, device))
@@ -93,11 +93,15 @@ def planned(
     return without_collection(plan)
 
 
-def _first_kernels(entries: Sequence[Entry], alive: frozenset[int], limits: Limits, reach: int | None) -> list[Kernel]:
-    """Return the kernels that the first entries become by themselves: nearly all of them are those of the whole plan."""
-    first, others = entries[: len(entries) // FIRST_OF], entries[len(entries) // FIRST_OF :]
-    wanted = alive.union(*[entry.operands for entry in others])
-    steps = schedule(*described(first), wanted, frozenset(), limits, True, reach).plan.steps
+def _some_kernels(entries: Sequence[Entry], alive: frozenset[int], limits: Limits, reach: int | None) -> list[Kernel]:
+    """Return the kernels that the first and the last entries become by themselves: nearly all of them are the whole plan's.
+
+    Sizes of both ends tell which numbers kernels of one text differ in.
+    """
+    count = len(entries) // PART
+    wanted = alive.union(*[entry.operands for entry in entries[count:]])
+    ends = [*entries[:count], *entries[-count:]]
+    steps = schedule(*described(ends), wanted, frozenset(), limits, True, reach).plan.steps
     return [step.kernel for step in steps if not isinstance(step, Copy)]
 
 
