@@ -99,7 +99,7 @@ def _some_kernels(entries: Sequence[Entry], alive: frozenset[int], limits: Limit
     Sizes of both ends tell which numbers kernels of one text differ in.
     """
     count = len(entries) // PART
-    wanted = alive.union(*[entry.operands for entry in entries[count:]])
+    wanted = alive.union(*[entry.operands for entry in entries[count:-count]])
     ends = [*entries[:count], *entries[-count:]]
     steps = schedule(*described(ends), wanted, frozenset(), limits, True, reach).plan.steps
     return [step.kernel for step in steps if not isinstance(step, Copy)]
