@@ -125,7 +125,7 @@ def test_a_device_hears_of_the_first_kernels_of_a_long_tape(webgpu: object, monk
     step(5)
     (found,) = expected
     # Only where the ends were cut may one differ.
-    assert len(set(found) - set(ran)) <= 1 < len(found) < len(ran) / 4
+    assert len(set(found) - set(ran)) <= 2 < len(found) < len(ran) / 4
     # Of other sizes of the same operations most pipelines are there.
     step(70)
     assert len(expected) == 1
