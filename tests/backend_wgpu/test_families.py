@@ -75,6 +75,10 @@ def test_short_and_long_passes_are_compiled_once_for_all_numbers() -> None:
     other.foresee([first, looped(11, 10, 3)])
     assert other.member(first, 0, 1).source == second.source
     assert other.member(looped(12, 7, 9), 1, 1).source == second.source
+    # And where one is known of which others are expected.
+    other = Families()
+    other.foresee([first], several=1)
+    assert other.member(first, 0, 1).source == other.member(looped(12, 7, 9), 1, 1).source == second.source
 
 
 def test_numbers_that_are_no_sizes_stay_as_they_are() -> None:

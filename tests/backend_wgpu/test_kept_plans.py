@@ -122,10 +122,19 @@ def test_a_device_hears_of_the_first_kernels_of_a_long_tape(webgpu: object, monk
         kept = [torch.relu(torch.full((first + each, 3), -2.0, device="webgpu") * 2).sum(0) for each in range(40)]
         assert kept[-1].tolist() == [0.0] * 3
 
+    def network(layers: int) -> None:
+        x = torch.ones(3, 5, device="webgpu")
+        for layer in range(layers):
+            x = (x @ torch.ones(5, 5, device="webgpu")).softmax(1) + layer
+        x.tolist()
+
     step(5)
     (found,) = expected
-    # Only where the ends were cut may one differ.
-    assert len(set(found) - set(ran)) <= 2 < len(found) < len(ran) / 4
+    assert set(found) <= set(ran) and plans.SOME <= len(found) < len(ran) / 2
     # Of other sizes of the same operations most pipelines are there.
     step(70)
     assert len(expected) == 1
+    ran.clear()
+    # Of one that hangs together its ends are, where one kernel each may differ.
+    network(60)
+    assert len(set(expected[1]) - set(ran)) <= 2 < len(expected[1]) < len(ran) / 2

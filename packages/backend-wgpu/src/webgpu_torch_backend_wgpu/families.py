@@ -44,15 +44,20 @@ class Families:
     def __init__(self) -> None:
         self._kept: Bounded[tuple[tuple[str, ...], tuple[Binding, ...]], Family] = Bounded(FAMILY_LIMIT)
 
-    def foresee(self, entries: Iterable[Pass]) -> None:
-        """Let passes that come together for the first time, in several sizes, share a pipeline from the first one on."""
+    def foresee(self, entries: Iterable[Pass], several: int = 2) -> None:
+        """Let passes that come together for the first time, in several sizes, share a pipeline from the first one on.
+
+        ``several``: how many these are; of only one that is known all numbers become run-time values.
+        """
         found: dict[tuple[tuple[str, ...], tuple[Binding, ...]], dict[tuple[int, ...], Pass]] = {}
         for entry in entries:
             found.setdefault((entry.skeleton, entry.bindings), {})[entry.literals] = entry
         for key, sizes in found.items():
-            if len(sizes) > 1 and key not in self._kept:
+            if len(sizes) >= several and key not in self._kept:
                 first, *others = sizes
                 family = self._kept[key] = Family(first, NO_ROUND, sizes[first].pieces)
+                if not others:
+                    family.open()
                 for literals in others:
                     family.admit(literals)
 
@@ -122,6 +127,10 @@ class Family:
         ):
             self._samples.append(literals)
             self._group()
+
+    def open(self) -> None:
+        """Have all numbers that may become run-time values be ones."""
+        self._group()
 
     def _group(self) -> None:
         """Give literals that were equal to each other in every sample one place; where all get one, only those of the same role."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
 from webgpu_torch_core.backend.collection import without_collection
@@ -114,8 +114,15 @@ class Compiler:
     def expect(self, kernels: Iterable[Kernel]) -> None:
         """Begin to compile kernels, if nobody has to wait for it; what is wrong with one is said where it runs."""
         if self.gpu.compiles_later:
-            with contextlib.suppress(NotImplementedError, KernelError):
-                self.compile(kernels)
+            with self._lock, contextlib.suppress(NotImplementedError, KernelError):
+                programs = {kernel: self._generated(kernel) for kernel in dict.fromkeys(kernels)}
+                counts = Counter(kernel.name for kernel in programs)
+                # What comes in several sizes comes in others, too, of which some may have another text each.
+                again = [
+                    each for kernel, each in programs.items() if counts[kernel.name] > 1 and self._shares_early(each)
+                ]
+                self._families.foresee([each for program in again for each in program.passes], several=1)
+                self.compile(programs)
 
     def own_program(self, kernel: Kernel) -> Program | None:
         """Return a kernel's program that shares no pipeline with other sizes; None where it has that already."""

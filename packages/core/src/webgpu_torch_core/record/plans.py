@@ -9,6 +9,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
+from itertools import chain
 from types import ModuleType
 
 from .. import backend, ir, scheduling
@@ -30,8 +31,8 @@ _sizes: Bounded[tuple[str, str], int] = Bounded(SEQUENCES)
 #: how many kernels may be recorded between two that become one, where the device begins while the host records: the first would
 #: wait for the second
 REACH = 64
-#: recorded kernels of a tape from which on a device hears of some before all are scheduled, and which part of them at each end
-EARLY, PART = 64, 16
+#: recorded kernels of a tape from which on a device hears of some before all are scheduled, and which part of them
+EARLY, SOME = 64, 16
 
 
 class Plans(dict[Structure, tuple[Scheduled, list[Entry]]]):
@@ -94,15 +95,41 @@ def planned(
 
 
 def _some_kernels(entries: Sequence[Entry], alive: frozenset[int], limits: Limits, reach: int | None) -> list[Kernel]:
-    """Return the kernels that the first and the last entries become by themselves: nearly all of them are the whole plan's.
-
-    Sizes of both ends tell which numbers kernels of one text differ in.
-    """
-    count = len(entries) // PART
-    wanted = alive.union(*[entry.operands for entry in entries[count:-count]])
-    ends = [*entries[:count], *entries[-count:]]
-    steps = schedule(*described(ends), wanted, frozenset(), limits, True, reach).plan.steps
+    """Return some kernels that entries become: of computations that have nothing to do with each other those of some, else those at
+    the beginning and at the end, nearly all of which are the whole plan's."""
+    apart = _apart(entries)
+    if len(apart) >= SOME:
+        some = [apart[number * (len(apart) - 1) // (SOME - 1)] for number in range(SOME)]
+        chosen, wanted = sorted(chain.from_iterable(some), key=lambda entry: entry.output), alive
+    else:
+        count = len(entries) // (2 * SOME)
+        chosen = [*entries[:count], *entries[-count:]]
+        wanted = alive.union(*[entry.operands for entry in entries[count:-count]])
+    steps = schedule(*described(chosen), wanted, frozenset(), limits, True, reach).plan.steps
     return [step.kernel for step in steps if not isinstance(step, Copy)]
+
+
+def _apart(entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the entries of each computation that has no slot in common with others."""
+    found: dict[int, list[Entry]] = {}
+    slots: dict[int, list[int]] = {}
+    for entry in entries:
+        touched = (*entry.operands, *range(entry.output, entry.output + len(entry.kernel.outputs)))
+        known = list({id(found[slot]): found[slot] for slot in touched if slot in found}.values())
+        whole = max(known, key=len, default=[])
+        mine = slots.setdefault(id(whole), [])
+        for part in known:
+            if part is not whole:
+                whole += part
+                moved = slots.pop(id(part))
+                mine += moved
+                found.update(dict.fromkeys(moved, whole))
+        whole.append(entry)
+        for slot in touched:
+            if slot not in found:
+                found[slot] = whole
+                mine.append(slot)
+    return list({id(part): part for part in found.values()}.values())
 
 
 def _sequence(entries: Sequence[Entry], device: Device) -> tuple[str, int]:
