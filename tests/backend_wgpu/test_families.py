@@ -79,6 +79,10 @@ def test_short_and_long_passes_are_compiled_once_for_all_numbers() -> None:
     other = Families()
     other.foresee([first], several=1)
     assert other.member(first, 0, 1).source == other.member(looped(12, 7, 9), 1, 1).source == second.source
+    # A text without numbers is the same in all sizes.
+    plain = entry("plain()")
+    other.foresee([plain], several=1)
+    assert other.member(plain, 0, 1) is other.member(plain, 1, 1) is plain
 
 
 def test_numbers_that_are_no_sizes_stay_as_they_are() -> None:

@@ -79,7 +79,7 @@ class Families:
             return entry
         family.admit(literals)
         sizes = tuple([literals[index] for index in family.varying])
-        if len(sizes) > MOST_SIZES or not 0 <= min(sizes) <= max(sizes) <= _LARGEST:
+        if not sizes or len(sizes) > MOST_SIZES or not 0 <= min(sizes) <= max(sizes) <= _LARGEST:
             return entry
         if not family.source:
             family.source = _with_places(entry.pieces, family.places) + sizes_declaration(
