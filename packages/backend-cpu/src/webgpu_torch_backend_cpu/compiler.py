@@ -25,6 +25,8 @@ LONG_ROW = 1 << 17
 
 #: rows up to which, and products from which on, a matrix is the left operand rather than, by its columns, the right one
 MOST_ROWS, LEAST_WORK = 64, 1 << 20
+#: products of a sum from which on half of the results of a matrix and itself, and mirroring them, take less time than all of them
+LONG_SUM = 384
 
 #: bytes after which lines of the first-level cache share a place, how many may, and how far apart elements lie at least that often do
 PAGE, WAYS, CLOSE = 1 << 12, 8, 1 << 9
@@ -269,9 +271,7 @@ class ContractionWriter(Writer):
             kernel = self.kernel = windows.in_order_of_memory(kernel)
             domain, shape = kernel.batch + kernel.m + kernel.n + kernel.k, kernel.batch + kernel.m + kernel.n
             sides = [self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")]
-            if {kernel.left.step, kernel.right.step} == {"load"} and kernel.left.payload[0] == kernel.right.payload[0]:
-                # Of a matrix and itself NumPy has BLAS compute one half, and takes longer to mirror it than that saves.
-                sides[1] += ".copy()"
+            self._tell_apart(sides)
             rows, work = number_of_elements(kernel.m), number_of_elements(kernel.m + kernel.n + kernel.k)
             function = "r.product" if 1 < rows <= MOST_ROWS and work >= LEAST_WORK else "n.matmul"
             product = f"{function}({sides[0]}, {sides[1]}.swapaxes(-1, -2)"
@@ -285,6 +285,21 @@ class ContractionWriter(Writer):
         accumulator = f"total[{subscript(block)}]" if block else "total"
         stores = self.simplified(kernel.stores, shape)
         self.stores(stores, self.printer(shape, block, None, accumulator), shape, block, indent)
+
+    def _tell_apart(self, sides: list[str]) -> None:
+        """Let no side be the other one's own memory, where that takes longer.
+
+        Of a matrix and itself NumPy has BLAS compute one half, and takes longer to mirror it than that saves where sums are short.
+        """
+        kernel = self.kernel
+        if {kernel.left.step, kernel.right.step} != {"load"} or number_of_elements(kernel.k) >= LONG_SUM:
+            return
+        left, right = kernel.left.payload[0], kernel.right.payload[0]
+        if left == right:
+            sides[1] += ".copy()"
+        elif number_of_elements(kernel.m) == number_of_elements(kernel.n):
+            # Two operands may be one array.
+            self.body.append(f"sn = sn.copy() if operands[{left}] is operands[{right}] else sn")
 
     def _sizes(self, domain: Shape, group: str) -> Shape:
         """Return the domain with the other side's own dimensions of size 1."""
