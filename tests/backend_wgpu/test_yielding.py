@@ -27,5 +27,9 @@ def test_what_a_program_set_for_itself_stays() -> None:
         assert abs(sys.getswitchinterval() - 1e-5) < 1e-6
         yielding.end()
         assert abs(sys.getswitchinterval() - 1e-5) < 1e-6
+        yielding.begin()
+        sys.setswitchinterval(1e-3)
+        yielding.end()
+        assert abs(sys.getswitchinterval() - 1e-3) < 1e-6
     finally:
         sys.setswitchinterval(usual)

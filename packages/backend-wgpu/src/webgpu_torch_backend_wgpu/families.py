@@ -57,7 +57,7 @@ class Families:
                 first, *others = sizes
                 family = self._kept[key] = Family(first, NO_ROUND, sizes[first].pieces)
                 if not others:
-                    family.open()
+                    family.group()
                 for literals in others:
                     family.admit(literals)
 
@@ -126,13 +126,9 @@ class Family:
             for value, constant, place in zip(literals, self._samples[0], self.places, strict=True)
         ):
             self._samples.append(literals)
-            self._group()
+            self.group()
 
-    def open(self) -> None:
-        """Have all numbers that may become run-time values be ones."""
-        self._group()
-
-    def _group(self) -> None:
+    def group(self) -> None:
         """Give literals that were equal to each other in every sample one place; where all get one, only those of the same role."""
         roles = _roles(self._pieces)
         numbers: dict[tuple[tuple[int, ...], str], int] = {}
@@ -149,7 +145,7 @@ class Family:
             self.places[index] = numbers[key]
         if roles and len(self.varying) > MOST_SIZES:
             self._pieces = ()
-            self._group()
+            self.group()
 
 
 def _roles(pieces: tuple[Piece, ...]) -> list[str]:

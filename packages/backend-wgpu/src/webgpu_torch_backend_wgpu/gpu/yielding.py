@@ -19,7 +19,7 @@ class Yielding:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._wanted = 0
-        self._usual = 0.0
+        self._usual = self._soon = 0.0
 
     def begin(self) -> None:
         """Want it, too."""
@@ -28,12 +28,13 @@ class Yielding:
             if self._wanted == 1:
                 self._usual = sys.getswitchinterval()
                 sys.setswitchinterval(min(self._usual, _SOON))
+                self._soon = sys.getswitchinterval()
 
     def end(self) -> None:
-        """Want it no more: with the last one threads keep it as long as before."""
+        """Want it no more: with the last one threads keep it as long as before, unless the program has set that meanwhile."""
         with self._lock:
             self._wanted -= 1
-            if not self._wanted:
+            if not self._wanted and sys.getswitchinterval() == self._soon:
                 sys.setswitchinterval(self._usual)
 
 
