@@ -50,10 +50,13 @@ def test_erf_near_that_in_double_precision() -> None:
 @pytest.mark.parametrize("mode", ["0", "wait"])
 def test_erf_is_one_where_it_rounds_to_it(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WEBGPU_TORCH_CPU_JIT", mode)
-    ends = torch.cat([torch.linspace(3.91921, 6, 5001), torch.logspace(0.8, 38, 501), torch.tensor([torch.inf])])
+    # PyTorch's own float32 differs in the last place from one processor to another.
+    ends = torch.cat([torch.linspace(3.9194, 6, 5001), torch.logspace(0.8, 38, 501), torch.tensor([torch.inf])])
     with ours.device("cpu"):
         for each in (ends, -ends):
-            assert torch.equal(torch.from_numpy(ours.erf(ours.tensor(each.numpy())).numpy()), torch.erf(each))
+            expected = torch.erf(each.double()).float()
+            assert torch.equal(expected.abs(), torch.ones_like(each))
+            assert torch.equal(torch.from_numpy(ours.erf(ours.tensor(each.numpy())).numpy()), expected)
         assert ours.floor(ours.erf(ours.tensor(4.0))).item() == 1
 
 
