@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from ..bounded import Bounded
@@ -113,7 +113,9 @@ class Series:
             self.steps.append((kernel, operands, _tuple_picker(operands), tuple(parameters), coming, outputs))
         self.used = sorted(came)
         self.appended: Bounded[tuple[int, ...], _Appended] = Bounded(STATES)
-        self.total = count + sum(len(kernel.outputs) for kernel, *_ in steps)
+        #: stand for what is made until it is
+        self.made: list[Any] = [None] * sum(len(kernel.outputs) for kernel, *_ in steps)
+        self.total = count + len(self.made)
 
     def record(self, engine: Engine, values: list[Value], numbers: list[float] | None = None) -> None:
         """Append the kernels over the arguments' values; the values that they make follow in the list, None where they are not kept.
@@ -129,10 +131,12 @@ class Series:
         tape, ahead = recorder.tape, recorder.ahead
         if ahead.traces and context.capture is None and ahead.reaches(self.steps[0][0], tape):
             run_part(engine, tape)
-        values += cast("list[Value]", [None] * (self.total - self.count))
+        values += self.made
         appended = False
         while not appended:
-            tape = engine.tape
+            tape = recorder.tape
+            if not tape.open:
+                tape = engine.tape
             places, buffers = [-1] * self.count, {}
             for number in self.used:
                 value = values[number]
