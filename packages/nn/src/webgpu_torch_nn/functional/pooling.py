@@ -21,6 +21,7 @@ from webgpu_torch_core.operations.spatial.sliding_windows import (
     window_sum,
 )
 from webgpu_torch_core.operations.value_checks import refuse_any
+from webgpu_torch_core.replay.recipes import remembered
 
 from ._arguments import Sizes, batched, per_rank, require_kind, spread, wide
 from .activation import relu
@@ -151,6 +152,7 @@ def _along(counts: list[int], axis: int, spatial: int, like: Tensor, kind: torch
     return torch.tensor(counts, dtype=kind, device=like.device).reshape(shape)
 
 
+@remembered
 def _avg_pool(
     input: Tensor, spatial: int, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None = None,
@@ -212,6 +214,7 @@ def _power_mean(mean: Tensor, order: float, kernel_size: Sizes, spatial: int) ->
 # Maxima
 
 
+@remembered
 def _max_pool(
     input: Tensor, spatial: int, kernel_size: Sizes, stride: Sizes | None, padding: Sizes, dilation: Sizes, ceil_mode: bool,
     return_indices: bool,
