@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 import webgpu_torch as torch
 from hypothesis import given, settings
-from webgpu_torch_core.record.devices import device, engine_for, synchronize
+from webgpu_torch_core.record.devices import canonical_device, engine_for, synchronize
 from webgpu_torch_core.record.lone import LONE_AFTER
 
 #: an operation of the program, and how its result is read, if it is
@@ -20,19 +20,26 @@ STEPS = st.tuples(
 )
 
 
-def read_alone() -> None:
+PLACES = ["cpu", "webgpu"]
+
+
+def read_alone(place: str) -> None:
     """Read single results as often as it takes."""
-    numbers = torch.tensor([1.0, 2.0])
+    numbers = torch.tensor([1.0, 2.0], device=place)
     for _ in range(LONE_AFTER + 1):
         (numbers + 1).tolist()
 
 
-@pytest.fixture
-def counted() -> Iterator[Any]:
-    """Read often enough for kernels to run at once; yields what tells how many results in a row were read alone."""
-    engine: Any = engine_for(device("cpu"))
-    read_alone()
-    yield lambda: engine.recorder.lone
+@pytest.fixture(params=PLACES)
+def counted(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Read often enough for kernels to run at once; yields what tells how many results in a row were read alone.
+
+    New tensors are on the device then.
+    """
+    engine: Any = engine_for(canonical_device(request.param))
+    read_alone(request.param)
+    with torch.device(request.param):
+        yield lambda: engine.recorder.lone
 
 
 def run(step: str, tensor: Any) -> Any:
@@ -57,16 +64,17 @@ def read(how: str, tensor: Any) -> Any:
         return tensor.tolist()
     if how == "item":
         return tensor[0, 0].item()
-    return tensor.numpy().copy().tolist() if how == "numpy" else None
+    return tensor.cpu().numpy().copy().tolist() if how == "numpy" else None
 
 
+@pytest.mark.parametrize("place", PLACES)
 @settings(deadline=None)
 @given(st.lists(STEPS, min_size=1, max_size=30), st.booleans())
-def test_reads_change_no_result(steps: list[tuple[str, str]], warm: bool) -> None:
+def test_reads_change_no_result(place: str, steps: list[tuple[str, str]], warm: bool) -> None:
     """The results of a program do not depend on what is read in between."""
     if warm:
-        read_alone()
-    start = torch.linspace(-2, 2, 16).reshape(4, 4)
+        read_alone(place)
+    start = torch.linspace(-2, 2, 16, device=place).reshape(4, 4)
     seen, expected = start.clone(), start.clone()
     results = []
     for step, how in steps:
@@ -100,7 +108,7 @@ def test_waiting_is_reading(counted: Any) -> None:
     for _ in range(3):
         result = ones + 1
         assert result._storage.value.buffer is not None
-        synchronize("cpu")
+        synchronize(ones.device)
     assert counted() >= LONE_AFTER
     assert result.tolist() == [2.0, 2.0, 2.0]
 

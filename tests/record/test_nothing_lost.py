@@ -127,6 +127,29 @@ def test_hundred_faults(device: str) -> None:
         training.check()
 
 
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [("cpu", "read"), ("webgpu", "pool.take_all"), ("webgpu", "replayer.bringing")],
+)
+def test_faults_of_kernels_that_run_at_once(device: str, name: str) -> None:
+    x, met = torch.zeros(4, device=device), 0
+    for number in range(30):
+        wanted = [number + 1.0] * 4
+        with faults(device, name, 1 if number % 3 == 2 else 0) as count:
+            try:
+                x = x + 1
+                assert x.tolist() == wanted
+            except Fault:
+                pass
+            met += number % 3 == 2 and count[0] > 0
+        # What was not read, or not computed, is when it is asked for again.
+        assert (x if x.tolist() == wanted else x + 1).tolist() == wanted
+        x = torch.full((4,), number + 1.0, device=device)
+        for _ in range(5):
+            (x + 1).tolist()
+    assert met == 10
+
+
 def kernel_that_fails(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """Let every kernel of the CPU with this name among its parts raise."""
     device = engine_for(canonical_device("cpu")).device
