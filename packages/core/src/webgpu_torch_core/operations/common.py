@@ -207,6 +207,16 @@ def refuse_types(kernel: str, input: Tensor, *categories: int) -> None:
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_title(input)}'")
 
 
+def refuse_halves(kernel: str, input: Tensor) -> None:
+    """Refuse floats of 16 bits in the words of a kernel of PyTorch's.
+
+    Raises:
+        NotImplementedError: the tensor is of such.
+    """
+    if input.dtype.is_floating_point and input.dtype.itemsize == 2:
+        raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_title(input)}'")
+
+
 def require_same_types(first: Tensor, *others: Tensor | None) -> None:
     """Refuse operands of other element types than the first one's.
 

@@ -16,7 +16,7 @@ from webgpu_torch_core.api.functional import softplus as softplus
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.notices import warn
-from webgpu_torch_core.operations.common import attach, dtype_title, refuse_types
+from webgpu_torch_core.operations.common import attach, dtype_title, refuse_halves, refuse_types
 from webgpu_torch_core.operations.elementwise.activation import (
     hardshrink_of,
     hardsigmoid_of,
@@ -131,6 +131,9 @@ def rrelu(
         raise RuntimeError("Lower bound should be less than or equal to the upper bound")
     if not training:
         return leaky_relu(input, (lower + upper) / 2, inplace)
+    refuse_types("rrelu_with_noise_out_cpu", input, 0, 1, 3)
+    if input.dtype is torch.float16:
+        refuse_halves("rrelu_with_noise_out_cpu", input)
     target, input = input, before(input, inplace)
     kind = input.dtype
     if on_host(input.device) and has_float64(input.device):

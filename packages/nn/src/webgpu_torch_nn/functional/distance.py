@@ -9,6 +9,7 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import normalize as normalize
 from webgpu_torch_core.api.linalg import vector_norm
 from webgpu_torch_core.dispatch.titles import titled
+from webgpu_torch_core.operations.common import refuse_halves
 from webgpu_torch_core.operations.spatial.sliding_windows import nothing
 from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 
@@ -56,6 +57,7 @@ def pdist(input: Tensor, p: float = 2) -> Tensor:
     count = rows * (rows - 1) // 2
     if input.shape[1] == 0:
         return nothing(input, (count,))
+    refuse_halves("pdist", input)
     firsts, seconds = torch.triu_indices(rows, rows, 1, device=input.device).unbind(0)
     difference = input.index_select(0, firsts) - input.index_select(0, seconds)
     if p in (0, 1, 2, math.inf):

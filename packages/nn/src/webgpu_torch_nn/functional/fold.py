@@ -7,7 +7,7 @@ from collections.abc import Callable
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import wrap_dimension
-from webgpu_torch_core.operations.common import attach, image_order, in_order, no_view
+from webgpu_torch_core.operations.common import attach, image_order, in_order, no_view, refuse_types
 from webgpu_torch_core.operations.in_place.writing import snapshot
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, overlapping_sum, patches
 
@@ -52,6 +52,7 @@ def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
             f"got: {list(input.shape)}"
         )
     window = _block_window(tuple(input.shape[2:]), kernel_size, dilation, padding, stride, "unfold")
+    refuse_types("im2col_out_cpu", input, 1)
     columns = input.shape[1] * window.taps[0] * window.taps[1]
     return patches(input, window).reshape(input.shape[0], columns, window.output[0] * window.output[1])
 
@@ -67,6 +68,7 @@ def fold(
             "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for input, but "
             f"got: {list(input.shape)}"
         )
+    refuse_types("col2im_out_cpu", input, 1)
     sizes = spread(output_size, 2, "fold", "output_size")
     window = _block_window(sizes, kernel_size, dilation, padding, stride, "fold")
     taps = window.taps[0] * window.taps[1]

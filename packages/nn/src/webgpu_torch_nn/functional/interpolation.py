@@ -215,9 +215,9 @@ def _check_mode(input: Tensor, mode: str, align_corners: bool | None, antialias:
 
 
 def _require_kind(input: Tensor, mode: str) -> None:
-    """Raise a NotImplementedError for elements that PyTorch does not interpolate: integers, but for bytes of images."""
+    """Raise a NotImplementedError for elements that PyTorch does not interpolate: complex numbers, and integers but for bytes of images."""
     of_bytes = input.dtype is torch.uint8 and mode not in ("linear", "trilinear")
-    if not (input.dtype.category >= 2 or of_bytes):
+    if not (input.dtype.is_floating_point or of_bytes):
         raise NotImplementedError(
             f'"upsample_{mode}{input.ndim - 2}d" not implemented for {dtype_title(input.dtype)!r}'
         )

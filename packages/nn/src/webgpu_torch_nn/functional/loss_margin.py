@@ -8,7 +8,13 @@ import webgpu_torch_core as torch
 from webgpu_torch_core import Tensor
 from webgpu_torch_core.api.functional import logsigmoid
 from webgpu_torch_core.dispatch.titles import titled
-from webgpu_torch_core.operations.common import refuse_types, require_castable, require_same_types, type_title
+from webgpu_torch_core.operations.common import (
+    refuse_halves,
+    refuse_types,
+    require_castable,
+    require_same_types,
+    type_title,
+)
 from webgpu_torch_core.operations.without_derivatives import refuse_gradients
 from webgpu_torch_core.replay.recipes import remembered, saves_arguments
 from webgpu_torch_core.tensors.type_aliases import Number
@@ -108,6 +114,7 @@ def cosine_embedding_loss(
 def _require_labels(kernel: str, input: Tensor, target: Tensor) -> None:
     """Refuse scores that are no real numbers of floating point, and labels that are not of int64."""
     refuse_types(kernel, input, 0, 1, 3)
+    refuse_halves(kernel, input)
     if target.dtype is not torch.int64:
         raise RuntimeError(f"expected scalar type Long but found {type_title(target)}")
 

@@ -13,7 +13,7 @@ from webgpu_torch_core.operations.common import attach
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.operations.without_derivatives import refuse_gradients
 
-from ._arguments import check_places, wide
+from ._arguments import check_places, require_kind, wide
 from .embedding import _bag_parts
 from .embedding import embedding_bag as bags_of_rows
 from .normalization import _per_channel, _scaled, _update, group_norm, layer_norm
@@ -38,6 +38,7 @@ def native_batch_norm(
         RuntimeError: running statistics missing outside of training.
     """
     refuse_gradients("native_batch_norm", running_mean=running_mean, running_var=running_var)
+    require_kind(input, False, "batch_norm")
     source, spatial = wide(input), input.ndim - 2
     kept = input.dtype if weight is None else torch.promote_types(input.dtype, weight.dtype)
     if not training:

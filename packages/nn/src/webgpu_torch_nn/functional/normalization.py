@@ -12,7 +12,13 @@ from webgpu_torch_core.api.functional import normalize as normalize
 from webgpu_torch_core.api.functional import rms_norm as rms_norm
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.ir.layouts import contiguous_layout
-from webgpu_torch_core.operations.common import image_order, in_order, require_parameter_types, with_ordered_gradient
+from webgpu_torch_core.operations.common import (
+    image_order,
+    in_order,
+    refuse_halves,
+    require_parameter_types,
+    with_ordered_gradient,
+)
 from webgpu_torch_core.operations.in_place.writing import replaced
 from webgpu_torch_core.operations.neural.layers import standardized
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, window_sum
@@ -240,6 +246,11 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         )
     if not input.numel():
         return input
+    # PyTorch averages lines as images of one row, and all else as volumes.
+    kernel = "avg_pool2d" if input.ndim == 3 else "avg_pool3d_out_frame"
+    require_kind(input, input.dtype is torch.int64, kernel)
+    if input.ndim > 3:
+        refuse_halves(kernel, input)
     if input.dtype.is_floating_point:
         means = _neighbours(input * input, size, size // 2, 1.0 / size)
     else:  # PyTorch's averages of integers are integers

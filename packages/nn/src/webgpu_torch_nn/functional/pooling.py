@@ -10,7 +10,14 @@ from webgpu_torch_core import Tensor
 from webgpu_torch_core.dispatch.argument_types import is_whole
 from webgpu_torch_core.dispatch.titles import titled
 from webgpu_torch_core.notices import alert_not_deterministic
-from webgpu_torch_core.operations.common import dtype_title, in_order, ordered_as, refuse_types, with_ordered_gradient
+from webgpu_torch_core.operations.common import (
+    dtype_title,
+    in_order,
+    ordered_as,
+    refuse_halves,
+    refuse_types,
+    with_ordered_gradient,
+)
 from webgpu_torch_core.operations.outputs import into
 from webgpu_torch_core.operations.spatial.sliding_windows import (
     Window,
@@ -159,6 +166,8 @@ def _avg_pool(
 ) -> Tensor:  # fmt: skip
     function = f"avg_pool{spatial}d"
     require_kind(input, input.dtype is torch.int64, "avg_pool3d_out_frame" if spatial == 3 else "avg_pool2d")
+    if spatial == 3:
+        refuse_halves("avg_pool3d_out_frame", input)
     source, alone = batched(input, spatial, function)
     window = _pooling_window(source, spatial, function, kernel_size, stride, padding, 1, ceil_mode)
     if alone or spatial == 3:

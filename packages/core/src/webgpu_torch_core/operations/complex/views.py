@@ -12,7 +12,7 @@ from ...tensors.memory_formats import dense_layout
 from ...tensors.read_only import ReadOnly
 from ...tensors.tensor import Tensor
 from .. import elementwise as e
-from ..common import attach, require_tensor, type_title
+from ..common import attach, refuse_halves, require_tensor, type_title
 from ..creation.factories import ones_like
 from ..elementwise.call import default_float
 from ..in_place.writing import make_in_place
@@ -172,11 +172,13 @@ def polar(abs: Tensor, angle: Tensor, *, out: Tensor | None = None) -> Tensor:
     """``abs * (cos(angle) + i * sin(angle))``.
 
     Raises:
+        NotImplementedError: the arguments are of float16.
         RuntimeError: the arguments are not of one type of float16, float32 and float64.
     """
     for number, each in enumerate((abs, angle)):
         require_tensor("polar", ("abs", "angle")[number], number + 1, each)
     _require_parts(abs, angle)
+    refuse_halves("polar_cpu", abs)
     return _into(join(abs * angle.cos(), abs * angle.sin()), out)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...dispatch.argument_types import is_whole
 from ...tensors.tensor import Tensor
-from ..common import type_title
+from ..common import refuse_types, type_title
 
 
 def per_dimension(value: Any, count: int, name: str) -> tuple[int, ...]:
@@ -75,6 +75,8 @@ def check_operands(
             f"but got bias of size {list(bias.shape)} instead"
         )
     require_kinds(input, weight, bias)
+    kernel = "compute_columns3d" if spatial == 3 else "slow_conv2d_cpu"
+    refuse_types(kernel if set(dilation) == {1} else "slow_conv_dilated<>", input, 0)
     require_taps(weight, dilation)
 
 

@@ -418,6 +418,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Te
     if input.dtype is not weight.dtype and folds:
         found = f"{type_title(input)} and {type_title(weight)}"
         raise RuntimeError(f"mat1 and mat2 must have the same dtype, but got {found}")
+    refuse_types("addmm_impl_cpu_", input, 0)
     result = (matrix_product(input, weight.t(), wide=True) + bias).to(input.dtype)
     retitled(result, "AddmmBackward0" if input.ndim == 2 else "ViewBackward0" if folds else "AddBackward0")
     return finish_out(result, out, exact=True)

@@ -21,6 +21,7 @@ from ..common import (
     is_half,
     needs_gradient,
     no_view,
+    refuse_halves,
     refuse_types,
     require_same_types,
     row_major,
@@ -297,6 +298,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
     require_same_types(x1, x2)
+    if x1.numel() and x2.numel():
+        refuse_halves("cdist", x1)
     many = max(x1.shape[-2], x2.shape[-2]) > 25
     by_product = _COMPUTE_MODES[compute_mode]
     if p == 2 and (many if by_product is None else by_product) and x1.dtype in (float32, float64):

@@ -8,7 +8,7 @@ from typing import Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import float64
 from ...tensors.tensor import Tensor
-from ..common import image_order, with_gradient_in, with_ordered_gradient
+from ..common import image_order, refuse_types, with_gradient_in, with_ordered_gradient
 from .convolution import Window, finished, input_gradient, ordering
 from .convolution_checks import per_dimension, require_kinds, require_rank, require_same_rank, require_taps
 
@@ -75,6 +75,8 @@ def _transposed(
     require_kinds(input, weight, None)
     if spatial == 3 or input.dtype is not float64 or (bias is not None and bias.dtype.is_complex):
         require_kinds(input, weight, bias)
+    # Of short integers, which PyTorch refuses, too, quantised convolutions are made.
+    refuse_types(f"slow_conv_transpose{3 if spatial == 3 else 2}d_out_cpu", input, 0)
     require_taps(weight, per_dimension(numbers[3], spatial, "dilation"), transposed=True)
     window, sizes = _transposed_window(input, weight, numbers, groups, spatial)
     shape = (input.shape[0], weight.shape[1] * groups, *sizes)

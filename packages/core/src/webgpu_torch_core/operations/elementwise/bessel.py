@@ -20,6 +20,7 @@ from ...ir.scalar import sqrt as _sqrt
 from . import approximations as series
 from .approximations import chebyshev
 from .call import elementwise
+from .refusals import wide_reals
 
 # Modified Bessel functions
 
@@ -90,7 +91,7 @@ def _(grad, input):
     return grad * where(less(0.0, _absolute(input)), slope, 0.5)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("modified_bessel_i0_cpu"))
 def modified_bessel_i0(input):
     """The modified Bessel function of the first kind of order 0."""
     return _i(input, 0)
@@ -101,7 +102,7 @@ def _(grad, input):
     return grad * _i(input, 1)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("modified_bessel_i1_cpu"))
 def modified_bessel_i1(input):
     """The modified Bessel function of the first kind of order 1."""
     return _i(input, 1)
@@ -127,7 +128,7 @@ def _k(x, order, scaled):
     return where(less(x, 0.0), math.nan, where(equal(x, 0.0), math.inf, value))
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("modified_bessel_k0_cpu"))
 def modified_bessel_k0(input):
     """The modified Bessel function of the second kind of order 0."""
     return _k(input, 0, False)
@@ -138,7 +139,7 @@ def _(grad, input):
     return -grad * _k(input, 1, False)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("modified_bessel_k1_cpu"))
 def modified_bessel_k1(input):
     """The modified Bessel function of the second kind of order 1."""
     return _k(input, 1, False)
@@ -149,7 +150,7 @@ def _(grad, input):
     return -grad * (_k(input, 0, False) + _k(input, 1, False) / input)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("scaled_modified_bessel_k0_cpu"))
 def scaled_modified_bessel_k0(x):
     """``exp(x) modified_bessel_k0(x)``."""
     return _k(x, 0, True)
@@ -160,7 +161,7 @@ def _(grad, x):
     return grad * (_k(x, 0, True) - _k(x, 1, True))
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("scaled_modified_bessel_k1_cpu"))
 def scaled_modified_bessel_k1(x):
     """``exp(x) modified_bessel_k1(x)``."""
     return _k(x, 1, True)
@@ -213,7 +214,7 @@ def _y(x, order):
     return where(less(x, 0.0), math.nan, where(equal(x, 0.0), -math.inf, value))
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("bessel_j0_cpu"))
 def bessel_j0(input):
     """The Bessel function of the first kind of order 0."""
     return _j0(input)
@@ -224,7 +225,7 @@ def _(grad, input):
     return -grad * _j1(input)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("bessel_j1_cpu"))
 def bessel_j1(input):
     """The Bessel function of the first kind of order 1."""
     return _j1(input)
@@ -235,7 +236,7 @@ def _(grad, input):
     return grad * where(equal(input, 0.0), 0.5, _j0(input) - _j1(input) / input)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("bessel_y0_cpu"))
 def bessel_y0(input):
     """The Bessel function of the second kind of order 0."""
     return _y(input, 0)
@@ -246,7 +247,7 @@ def _(grad, input):
     return -grad * _y(input, 1)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("bessel_y1_cpu"))
 def bessel_y1(input):
     """The Bessel function of the second kind of order 1."""
     return _y(input, 1)
@@ -257,7 +258,7 @@ def _(grad, input):
     return grad * (_y(input, 0) - _y(input, 1) / input)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("spherical_bessel_j0_cpu"))
 def spherical_bessel_j0(x):
     """``sin(x) / x``, 1 at 0."""
     return where(is_infinite(x), 0.0, where(equal(x, 0.0), 1.0, _sin(x) / x))
@@ -271,7 +272,7 @@ def _(grad, x):
 # Airy's function
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("airy_ai_cpu"))
 def airy_ai(input):
     """Airy's function ``Ai``."""
     middle = chebyshev((minimum(maximum(input, -4.0), 2.0) + 1.0) * (1.0 / 3.0), series.AIRY_NEAR)

@@ -19,6 +19,7 @@ from ...ir.scalar import log1p as _log1p
 from ...ir.scalar import sqrt as _sqrt
 from .approximations import FEWER_NODES, FEWER_WEIGHTS, NODES, WEIGHTS
 from .call import elementwise
+from .refusals import floats_only, wide_reals
 
 # The Hurwitz zeta function
 
@@ -64,7 +65,7 @@ def _hurwitz(x, q):
     return where(equal(x, 1.0), math.inf, where(less(x, 1.0), math.nan, value))
 
 
-@elementwise(promotion="float", namespace="special", title="SpecialZetaBackward0")
+@elementwise(promotion="float", namespace="special", title="SpecialZetaBackward0", refuses=wide_reals("zeta_cpu"))
 def zeta(input, other):
     """The Hurwitz zeta function ``sum((k + other)**-input for k = 0, 1, …)``; NaN for ``other`` below -20."""
     return _hurwitz(input, other)
@@ -201,7 +202,7 @@ def _density(grad, a, x):
     return grad * _exp((a - 1.0) * _log(x) - x - _lgamma(a))
 
 
-@elementwise(promotion="float", tensors=2)
+@elementwise(promotion="float", tensors=2, refuses=floats_only("igamma_cpu"))
 def igamma(input, other):
     """The regularised lower incomplete gamma function ``P(input, other)``."""
     return _incomplete(input, other, False)
@@ -215,7 +216,7 @@ def _(grad, input, other):
 igamma.operation.refused = {0: NotImplementedError("the derivative for 'igamma: input' is not implemented.")}
 
 
-@elementwise(promotion="float", tensors=2)
+@elementwise(promotion="float", tensors=2, refuses=floats_only("igammac_cpu"))
 def igammac(input, other):
     """The regularised upper incomplete gamma function ``Q(input, other)``."""
     return _incomplete(input, other, True)

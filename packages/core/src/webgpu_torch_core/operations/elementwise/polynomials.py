@@ -19,6 +19,7 @@ from ...ir.scalar import remainder as _remainder
 from ...ir.scalar import sin as _sin
 from ...ir.scalar import sinh as _sinh
 from .call import elementwise
+from .refusals import wide_reals
 
 #: degrees up to which a tensor of degrees follows the recurrence
 LARGEST_DEGREE = 40
@@ -61,7 +62,7 @@ def _hermite_limit(x, degree):
     return degree is not None and degree[0] > largest
 
 
-@elementwise(promotion="float", namespace="internal", method=False)
+@elementwise(promotion="float", namespace="internal", method=False, refuses=wide_reals("hermite_polynomial_h_cpu"))
 def hermite_h_(input, n, *, degree=None):
     """The physicists' Hermite polynomial of degree n."""
     if _hermite_limit(input, degree):
@@ -70,7 +71,7 @@ def hermite_h_(input, n, *, degree=None):
     return _polynomial(input, n, degree, twice, lambda k, p, before: _fused(twice, p, before * (2.0 - 2.0 * k)))
 
 
-@elementwise(promotion="float", namespace="internal", method=False)
+@elementwise(promotion="float", namespace="internal", method=False, refuses=wide_reals("hermite_polynomial_he_cpu"))
 def hermite_he_(input, n, *, degree=None):
     """The probabilists' Hermite polynomial of degree n."""
     if _hermite_limit(input, degree):
@@ -78,7 +79,7 @@ def hermite_he_(input, n, *, degree=None):
     return _polynomial(input, n, degree, input, lambda k, p, before: _fused(input, p, before * (1.0 - k)))
 
 
-@elementwise(promotion="float", namespace="internal", method=False)
+@elementwise(promotion="float", namespace="internal", method=False, refuses=wide_reals("laguerre_polynomial_l_cpu"))
 def laguerre_l_(input, n, *, degree=None):
     """The Laguerre polynomial of degree n."""
     rest = 1.0 - input
@@ -89,7 +90,7 @@ def laguerre_l_(input, n, *, degree=None):
     return _polynomial(input, n, degree, rest, following)
 
 
-@elementwise(promotion="float", namespace="internal", method=False)
+@elementwise(promotion="float", namespace="internal", method=False, refuses=wide_reals("legendre_polynomial_p_cpu"))
 def legendre_p_(input, n, *, degree=None):
     """The Legendre polynomial of degree n."""
 
@@ -153,49 +154,49 @@ def _shifted(x, n, kind):
     return _chebyshev(x + x - 1.0, n, kind)
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("chebyshev_polynomial_t_cpu"))
 def chebyshev_polynomial_t(input, n):
     """The Chebyshev polynomial of the first kind of degree n."""
     return _chebyshev(input, n, "t")
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("chebyshev_polynomial_u_cpu"))
 def chebyshev_polynomial_u(input, n):
     """The Chebyshev polynomial of the second kind of degree n."""
     return _chebyshev(input, n, "u")
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("chebyshev_polynomial_v_cpu"))
 def chebyshev_polynomial_v(input, n):
     """The Chebyshev polynomial of the third kind of degree n."""
     return _chebyshev(input, n, "v")
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("chebyshev_polynomial_w_cpu"))
 def chebyshev_polynomial_w(input, n):
     """The Chebyshev polynomial of the fourth kind of degree n."""
     return _chebyshev(input, n, "w")
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("shifted_chebyshev_polynomial_t_cpu"))
 def shifted_chebyshev_polynomial_t(input, n):
     """The Chebyshev polynomial of the first kind of degree n, shifted to [0, 1]."""
     return _shifted(input, n, "t")
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("shifted_chebyshev_polynomial_u_cpu"))
 def shifted_chebyshev_polynomial_u(input, n):
     """The Chebyshev polynomial of the second kind of degree n, shifted to [0, 1]."""
     return _shifted(input, n, "u")
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("shifted_chebyshev_polynomial_v_cpu"))
 def shifted_chebyshev_polynomial_v(input, n):
     """The Chebyshev polynomial of the third kind of degree n, shifted to [0, 1]."""
     return _shifted(input, n, "v")
 
 
-@elementwise(promotion="float", namespace="special")
+@elementwise(promotion="float", namespace="special", refuses=wide_reals("shifted_chebyshev_polynomial_w_cpu"))
 def shifted_chebyshev_polynomial_w(input, n):
     """The Chebyshev polynomial of the fourth kind of degree n, shifted to [0, 1]."""
     return _shifted(input, n, "w")

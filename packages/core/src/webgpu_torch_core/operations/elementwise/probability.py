@@ -19,6 +19,7 @@ from ...ir.scalar import sqrt as _sqrt
 from . import approximations as series
 from .approximations import chebyshev
 from .call import elementwise
+from .refusals import wide_reals
 
 _ROOT_HALF = math.sqrt(0.5)
 
@@ -29,7 +30,13 @@ def _erfcx(x):
     return where(less(x, 0.0), 2.0 * _exp(x * x) - positive, positive)
 
 
-@elementwise(promotion="float", namespace="special", gradients_decided=(1,), title="SpecialErfcxBackward0")
+@elementwise(
+    promotion="float",
+    namespace="special",
+    gradients_decided=(1,),
+    title="SpecialErfcxBackward0",
+    refuses=wide_reals("erfcx_cpu"),
+)
 def erfcx(input):
     """``exp(input**2) erfc(input)``."""
     return _erfcx(input)
@@ -60,7 +67,9 @@ def _log_ndtr(x):
     return where(less(x, -1.0), tail, _log1p(_erfc(t) * -0.5))
 
 
-@elementwise(promotion="float", namespace="special", title="SpecialLogNdtrBackward0")
+@elementwise(
+    promotion="float", namespace="special", title="SpecialLogNdtrBackward0", refuses=wide_reals("log_ndtr_cpu")
+)
 def log_ndtr(input):
     """The logarithm of the standard normal distribution function."""
     return _log_ndtr(input)
@@ -84,7 +93,7 @@ def _ndtri(p):
     return where(less(p, 0.0) | less(1.0, p), math.nan, value)
 
 
-@elementwise(promotion="float", namespace="special", title="SpecialNdtriBackward0")
+@elementwise(promotion="float", namespace="special", title="SpecialNdtriBackward0", refuses=wide_reals("ndtri_cpu"))
 def ndtri(input):
     """The quantile function of the standard normal distribution."""
     return _ndtri(input)

@@ -22,6 +22,16 @@ def floats_only(kernel: str) -> Refusal:
     return refuse
 
 
+def wide_reals(kernel: str) -> Refusal:
+    """Return what raises for complex numbers and floats of 16 bits as PyTorch's kernel of a name does."""
+
+    def refuse(operands: tuple[object, ...], promoted: dtype) -> None:
+        if promoted.is_complex or (promoted.is_floating_point and promoted.itemsize == 2):
+            raise NotImplementedError(f"\"{kernel}\" not implemented for '{dtype_title(promoted)}'")
+
+    return refuse
+
+
 def no_booleans(kernel: str) -> Refusal:
     """Return what raises for booleans as PyTorch's kernel of a name does."""
 

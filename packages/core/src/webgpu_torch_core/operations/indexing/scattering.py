@@ -11,7 +11,7 @@ from ...notices import alert_not_deterministic
 from ...replay.recipes import remembered
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.tensor import Tensor, storage_size
-from ..common import attach, no_view, row_major, sizes_from, type_title, wide
+from ..common import attach, no_view, refuse_types, row_major, sizes_from, type_title, wide
 from ..creation.ranges import arange
 from ..in_place.writing import make_in_place, refuse_gradient
 from ..movement.views import as_strided, diagonal, select_dimension
@@ -112,6 +112,7 @@ def index_reduce(
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
+    refuse_types("index_func_", input, 0, 3)
     wrap_dimension(dim, input.ndim)
     if index.ndim > 1:
         raise IndexError("index_reduce(): Index is supposed to be a vector")

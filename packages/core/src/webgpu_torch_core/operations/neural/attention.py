@@ -12,7 +12,7 @@ from ...ir.layouts import layout
 from ...record.devices import on_host
 from ...replay.recipes import remembered, saves_arguments
 from ...tensors.tensor import Tensor
-from ..common import attach, is_half, needs_gradient, wide
+from ..common import attach, is_half, needs_gradient, type_title, wide
 from ..contraction.matrix_products import matmul, matrix_product
 from ..creation.ranges import arange
 from ..elementwise.overloads import masked_fill
@@ -67,6 +67,8 @@ def _attention(
             f"Expected query, key, and value to have the same dtype, but got query.dtype: {query.dtype.word} "
             f"key.dtype: {key.dtype.word} and value.dtype: {value.dtype.word} instead."
         )
+    if query.dtype.category < 2:
+        raise RuntimeError(f"expected scalar type Float but found {type_title(query)}")
     if attn_mask is not None:
         if is_causal:
             raise RuntimeError(

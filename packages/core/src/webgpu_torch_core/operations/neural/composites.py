@@ -49,6 +49,8 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
     if mode != "constant":
         if value and mode in _MODES:
             raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+        if input.numel() and mode in _REPEATING:
+            refuse_types(f"{_REPEATING[mode]}_pad{len(amounts) // 2}d", input, 0)
         padded_around = _casting_pad(mode, len(amounts) // 2)(input, amounts, mode)
         return retitled(padded_around, _PADDING_NODES.get(mode, "").format(len(amounts) // 2))
     return _pad_by_number(input, amounts, 0 if value is None else value) if amounts else input.clone()
@@ -60,10 +62,14 @@ _PADDING_NODES = {
 }  # fmt: skip
 
 
+#: what PyTorch's kernels of them are called
+_REPEATING = {"reflect": "reflection", "replicate": "replication"}
+
+
 @lru_cache(maxsize=16)
 def _casting_pad(mode: str, pairs: int) -> Callable[[Tensor, list[int], str], Tensor]:
     """Return :func:`_pad_by_index` with autocast's rule for what PyTorch calls it."""
-    called = {"reflect": "reflection", "replicate": "replication"}.get(mode)
+    called = _REPEATING.get(mode)
     return with_autocast(f"{called}_pad{pairs}d", _pad_by_index) if called else _pad_by_index
 
 

@@ -10,7 +10,7 @@ from ...dispatch.registry import operation
 from ...ir.dtypes import float32, float64, int32, int64
 from ...replay.recipes import remembered
 from ...tensors.tensor import Tensor
-from ..common import refuse_types
+from ..common import refuse_halves, refuse_types
 from ..creation.ranges import linspace
 from ..elementwise.choosing import where
 from ..elementwise.overloads import clamp
@@ -53,6 +53,12 @@ def histc(input: Tensor, bins: int = 100, min: Number = 0, max: Number = 0, *, o
     return into(_in_bins(values, bins, low, high), out, True)
 
 
+def _require_wide(input: Tensor) -> None:
+    """Raise a NotImplementedError for elements that are neither of float32 nor of float64."""
+    refuse_types("histogramdd", input, 0, 1, 3)
+    refuse_halves("histogramdd", input)
+
+
 @remembered
 def _in_bins(values: Tensor, bins: int, low: float, high: float) -> Tensor:
     """Return how many values [n] lie in each bin, in their type."""
@@ -68,6 +74,7 @@ def histogram(
     out: Any = None,
 ) -> Any:  # fmt: skip
     """How many elements (or how much weight) lie between neighbouring edges, and the edges."""
+    _require_wide(input)
     edges = bins if isinstance(bins, Tensor) else _edges(input.reshape(-1), int(bins), range)
     counts = _counts(input.reshape(-1, 1), [edges], None if weight is None else weight.reshape(-1), density)
     found = [attach_refusal(each, "histogram", (input, weight)) for each in (counts, edges.detach())]
@@ -102,6 +109,7 @@ def histogramdd(
     sizes = [bins] * depth if isinstance(bins, int) else list(bins)
     if len(sizes) != depth:
         raise RuntimeError("histogramdd: The size of bins must be equal to the innermost dimension of the input.")
+    _require_wide(input)
     ends = (
         [None] * depth if range is None else [tuple(range[2 * number : 2 * number + 2]) for number in _numbers(depth)]
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...dispatch.registry import operation
 from ...dispatch.titles import by_dimension, retitled
-from ...ir.dtypes import bool_, dtype, float32, int32, int64, promote_types
+from ...ir.dtypes import bool_, dtype, float32, int32, int64, promote_types, uint8
 from ...ir.layouts import existing_dimension, wrap_dimension
 from ...notices import warn
 from ...replay.recipes import remembered
@@ -339,6 +339,8 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
     if len(set(dims)) != len(dims):
         repeated = next(each for each in dims if dims.count(each) > 1)
         raise RuntimeError(f"dim {repeated} appears multiple times in the list of dims")
+    if input.dtype is uint8:
+        raise RuntimeError("torch.gradient does not support uint8 input.")
     spacing = 1 if spacing is None else spacing
     spacings = list(spacing) if isinstance(spacing, list | tuple) else [spacing] * len(dims)
     if len(spacings) != len(dims):
@@ -356,6 +358,9 @@ def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: in
 
 def _derivative(input: Tensor, axis: int, step: Any, order: int) -> Tensor:
     size = input.shape[axis]
+    if input.dtype is bool_:
+        # Refused in the words of what it would be computed by.
+        return input - input
     values = input if input.dtype.category >= 2 else input.to(float32)
 
     def at(start: int, length: int) -> Tensor:
