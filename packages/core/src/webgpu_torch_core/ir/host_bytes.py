@@ -133,7 +133,8 @@ C_NAMES = {
     **{name: f"c10::{name.capitalize()}" for name in FORMATS},
 }  # fmt: skip
 
-
+#: the same where a number is to be held
+_HELD = {**C_NAMES, "int16": "int16_t"}
 #: integers that PyTorch takes as scalars: from the first one on, before the second
 LEAST, BEYOND = -(1 << 63), 1 << 64
 
@@ -154,7 +155,7 @@ def real_number(value: complex, kind: dtype) -> float:
 
 
 def check_number(value: complex, kind: dtype) -> None:
-    """Raise PyTorch's RuntimeError for a number that a type cannot hold; unsigned types take negative numbers, wrapped.
+    """Raise PyTorch's RuntimeError for a number that a type cannot hold; unsigned types take negative integers, wrapped.
 
     An integer that no type holds is an OverflowError.
     """
@@ -162,7 +163,7 @@ def check_number(value: complex, kind: dtype) -> None:
         refuse_integer(int(value.real))
     if isinstance(value, complex):
         if value.imag != 0 and 0 < kind.category < 3:
-            raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind.name]} without overflow")
+            raise RuntimeError(f"value cannot be converted to type {_HELD[kind.name]} without overflow")
         largest = max(abs(value.real), abs(value.imag)) if kind.is_complex else abs(value.real)
         value = value.real
     else:
@@ -171,12 +172,13 @@ def check_number(value: complex, kind: dtype) -> None:
         fits = not kind.to_real().maximum < largest < inf
     elif kind.category == 1:
         # The largest of 64 bits is no floating-point number: PyTorch compares with the next one.
-        most = float(kind.maximum) if value.__class__ is float else kind.maximum
-        fits = (kind.minimum or -kind.maximum) <= value <= most
+        of_float = value.__class__ is float
+        most = float(kind.maximum) if of_float else kind.maximum
+        fits = (kind.minimum if kind.minimum or of_float else -kind.maximum) <= value <= most
     else:
         return
     if not fits:
-        raise RuntimeError(f"value cannot be converted to type {C_NAMES[kind.name]} without overflow")
+        raise RuntimeError(f"value cannot be converted to type {_HELD[kind.name]} without overflow")
 
 
 def stored(value: float, kind: dtype) -> float | int:
