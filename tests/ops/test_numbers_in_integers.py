@@ -17,6 +17,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "fill_": lambda t, x, number: x.clone().fill_(number),
     "full": lambda t, x, number: t.full((3,), number, dtype=x.dtype),
     "full_like": lambda t, x, number: t.full_like(x, number),
+    "hardtanh": lambda t, x, number: t.nn.functional.hardtanh(x, number, 100.25),
     "index_fill": lambda t, x, number: x.index_fill(0, t.tensor([0]), number),
     "masked_fill": lambda t, x, number: x.masked_fill(t.tensor([True, False, True]), number),
     "new_full": lambda t, x, number: x.new_full((2,), number),

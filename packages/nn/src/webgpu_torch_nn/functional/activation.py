@@ -14,6 +14,7 @@ from webgpu_torch_core.api.functional import silu as _silu
 from webgpu_torch_core.api.functional import softmax as _softmax
 from webgpu_torch_core.api.functional import softplus as softplus
 from webgpu_torch_core.dispatch.titles import titled
+from webgpu_torch_core.ir.host_bytes import check_number
 from webgpu_torch_core.ir.layouts import wrap_dimension
 from webgpu_torch_core.notices import warn
 from webgpu_torch_core.operations.common import attach, dtype_title, refuse_halves, refuse_types
@@ -154,6 +155,16 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
     return hardtanh(input, 0.0, 6.0, inplace)
 
 
+def _limit(number: float, kind: torch.dtype) -> float:
+    """Return a limit as a type of floats or, without its fraction, of integers holds it; unsigned ones take it by way of int64."""
+    if kind.is_floating_point:
+        return float(number)
+    check_number(number, kind if kind.is_signed else torch.int64)
+    if int(number) >= 0:
+        check_number(int(number), kind)
+    return int(number)
+
+
 @titled("HardtanhBackward0")
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """``x`` limited to [min_val, max_val]."""
@@ -162,10 +173,10 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
         raise ValueError("min_val cannot be greater than max_val")
     if input.dtype is torch.bool:
         raise RuntimeError("Bool inputs not supported for hardtanh")
-    if not input.dtype.is_signed and min_val < 0:
+    low, high = (_limit(each, input.dtype) for each in (min_val, max_val))
+    if not input.dtype.is_signed and low < 0:
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    number = float if input.dtype.is_floating_point else int
-    return written(target, hardtanh_of(input, low=number(min_val), high=number(max_val)), inplace)
+    return written(target, hardtanh_of(input, low=low, high=high), inplace)
 
 
 @titled("HardsigmoidBackward0")
