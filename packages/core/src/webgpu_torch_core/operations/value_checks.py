@@ -19,7 +19,8 @@ def _fail(failed: Tensor) -> None:
     """Have the next reading of results raise where a number says that a check failed."""
     engine = failed._engine
     if engine.recorder.failed is not None:
-        failed = failed.maximum(Tensor._from_value(engine.recorder.failed, failed._layout, int64, failed.device))
+        before = Tensor._from_value(engine.recorder.failed, failed._layout, int64, failed.device)
+        failed = where(before != 0, before, failed)
     engine.recorder.failed = failed._storage.value
 
 

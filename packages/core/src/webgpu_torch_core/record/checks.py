@@ -1,6 +1,6 @@
 """What kernels find wrong with values: nothing raises on a device, so it is told with the next results that are read.
 
-All checks of a thread for a device end in one number, the largest that one of them found, so that asking costs one small read
+All checks of a thread for a device end in one number, that of the first one that failed, so that asking costs one small read
 however many there were. A number holds which check failed and what it found.
 """
 

@@ -268,7 +268,7 @@ def _known(value: object) -> TypeGuard[Value]:
 
 @kernel_cache
 def _check_kernel(index: Layout, numel: int, kind: dtype, bounds: Bounds | None, further: bool) -> RowProgram:
-    """Return the kernel that finds the greatest number that is wrong, or what an earlier check has found."""
+    """Return the kernel that finds what an earlier check has found, else the greatest number that is wrong."""
     position = _position(index, kind)
     wrong = ir.binary("equal", position, 0) if bounds is None else _outside(position, bounds)
     wide = ir.cast(position, int64)
@@ -277,7 +277,8 @@ def _check_kernel(index: Layout, numel: int, kind: dtype, bounds: Bounds | None,
     result: Any = ir.reduced(0, int64)
     operands = [Operand(kind, numel)]
     if further:
-        result = ir.apply("maximum", result, ir.load(1, 0, (), int64))
+        before = ir.load(1, 0, (), int64)
+        result = ir.select(ir.binary("not_equal", before, ir.constant(0, int64)), before, result)
         operands.append(Operand(int64, 1))
     return RowProgram(
         tuple(operands), (Output(int64, 1, None),), (int64,), "check_positions", (), index.shape,
