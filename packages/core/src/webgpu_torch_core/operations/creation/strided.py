@@ -112,19 +112,19 @@ def logspace(
     if steps < 0:
         raise RuntimeError("number of steps must be non-negative")
     kind, place = asked(dtype, device, out, default_float[0])
-    first, last = (float(each.item() if isinstance(each, Tensor) else each) for each in (start, end))
+    given = [each.item() if isinstance(each, Tensor) else each for each in (start, end)]
+    first, last = map(float, given)
     if kind is bool_ and steps > 1:
         raise NotImplementedError("\"logspace_cpu\" not implemented for 'Bool'")
-    for each in (first, last) if steps > 1 else _powers(float(base), [first] * steps, float64):
+    for each in given if steps > 1 else _powers(float(base), [first] * steps, float64):
         check_number(each, kind)
     if kind.category < 2:
-        # The ends are truncated first, as PyTorch does.
-        first, last = (math.trunc(each) if math.isfinite(each) else each for each in (first, last))
-    if kind.category < 2:
-        # PyTorch's integers step in whole numbers.
-        step = (last - first) / (steps - 1) if steps > 1 else 0.0
-        exponents = [first + step * i if i < steps // 2 else last - step * (steps - 1 - i) for i in range(steps)]
-        exponents = [first] if steps == 1 else exponents
+        exponents = [first] * min(steps, 1)
+        if steps > 1:
+            # The ends are truncated and wrapped to the type first, as PyTorch does.
+            low, high = (wrapped(int(each), kind) for each in given)
+            step = (high - low) / (steps - 1)
+            exponents = [low + step * i if i < steps // 2 else high - step * (steps - 1 - i) for i in range(steps)]
         result = empty(0, dtype=kind, device=place).new_tensor(_powers(float(base), exponents, kind), dtype=kind)
     else:
         # Double precision keeps the powers' last digits; that of the result decides which exponents are whole.
