@@ -44,7 +44,16 @@ from ..complex.interleaving import complex_alias, copy_real, part_alias, real_al
 from ..elements import is_taken, taking
 from ..elementwise.call import default_float
 from ..float8.casts import copy_float8
-from ..in_place.writing import assign, check_writable, converted, refuse_gradient, without_repeats
+from ..in_place.writing import (
+    assign,
+    check_distinct,
+    check_inference,
+    check_leaf,
+    check_writable,
+    converted,
+    refuse_gradient,
+    without_repeats,
+)
 from .factories import as_dtype, filled, from_bytes
 
 if TYPE_CHECKING:
@@ -334,8 +343,12 @@ def copy_(self: Tensor, other: Tensor, non_blocking: bool = False) -> Tensor:
     Raises:
         TypeError: what is given is neither a tensor nor a number.
     """
-    check_writable(self, needs_gradient(other))
-    check_apart(self, other, but_same=True)
+    check_leaf(self, needs_gradient(other))
+    check_inference(self)
+    # What is copied onto itself may show elements several times.
+    if not _is_same_data(self, other):
+        check_distinct(self)
+        check_apart(self, other, but_same=True)
     source = other
     if not isinstance(source, Tensor):
         if not (hasattr(source, "__float__") or isinstance(source, complex)):
@@ -352,6 +365,15 @@ def copy_(self: Tensor, other: Tensor, non_blocking: bool = False) -> Tensor:
         source = source.expand(shape)
     _warn_discarded(source.dtype, self.dtype)
     return assign(self, source)
+
+
+def _is_same_data(first: Tensor, second: object) -> builtins.bool:
+    return (
+        isinstance(second, Tensor)
+        and second._storage.number == first._storage.number
+        and second._layout is first._layout
+        and second.dtype is first.dtype
+    )
 
 
 @operation("composite", namespace="method")

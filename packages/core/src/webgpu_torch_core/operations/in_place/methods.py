@@ -97,6 +97,7 @@ def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None
     tracked = self.requires_grad
     result = as_strided(self, size, stride, storage_offset)
     self._layout = result._layout
+    self._storage.version += 1
     changed_tensor(self)
     if tracked and result._grad_fn is not None:
         self._rebase_history(result._grad_fn, result._output_number)

@@ -271,9 +271,12 @@ def assign(target: Tensor, source: Tensor, fresh: bool = False, made: bool = Fal
 def resize_as_result(out: Tensor, place: Layout) -> None:
     """Give a tensor the sizes of what is to be written into it, and its order in memory."""
     warn_of_resizing(out._layout.shape, place.shape)
+    version = out._storage.version
     out.resize_(place.shape)  # type: ignore[attr-defined]
     if out._layout.strides != place.strides and is_dense(place):
         out.as_strided_(place.shape, place.strides)  # type: ignore[attr-defined]
+    # The write that follows is counted, and it alone.
+    out._storage.version = version
 
 
 def replaced(target: Tensor, result: Tensor) -> Tensor:
