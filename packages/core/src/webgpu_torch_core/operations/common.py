@@ -213,7 +213,7 @@ def refuse_halves(kernel: str, input: Tensor) -> None:
     Raises:
         NotImplementedError: the tensor is of such.
     """
-    if input.dtype.is_floating_point and input.dtype.itemsize == 2:
+    if is_half(input):
         raise NotImplementedError(f"\"{kernel}\" not implemented for '{type_title(input)}'")
 
 

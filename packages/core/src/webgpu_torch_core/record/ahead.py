@@ -322,7 +322,7 @@ def _firsts(recorded: Sequence[Entry]) -> dict[int, int]:
     """Return the number of the first entry that has a slot, by slot: that makes it, or that it came in by."""
     found: dict[int, int] = {}
     for number, entry in enumerate(recorded):
-        for slot in (*entry.operands, *range(entry.output, entry.output + len(entry.kernel.outputs))):
+        for slot in entry.slots():
             found.setdefault(slot, number)
     return found
 

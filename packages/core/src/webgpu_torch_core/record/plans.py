@@ -114,7 +114,7 @@ def _apart(entries: Sequence[Entry]) -> list[list[Entry]]:
     found: dict[int, list[Entry]] = {}
     slots: dict[int, list[int]] = {}
     for entry in entries:
-        touched = (*entry.operands, *range(entry.output, entry.output + len(entry.kernel.outputs)))
+        touched = entry.slots()
         known = list({id(found[slot]): found[slot] for slot in touched if slot in found}.values())
         whole = max(known, key=len, default=[])
         mine = slots.setdefault(id(whole), [])
@@ -138,10 +138,10 @@ def _sequence(entries: Sequence[Entry], device: Device) -> tuple[str, int]:
     version = _version((sys.modules[kind.__module__], *device.plan_modules))
     key = version, kind.__module__, *[(kernel.name, operands, first) for kernel, operands, first, _ in entries]
     name = hashlib.sha256(repr(key).encode()).hexdigest()[:32]
-    count = _sizes.get((device.name, name), 0)
     # Where no files tell the scheduler from another one, nothing is kept.
-    _sizes[device.name, name] = SIZES_KEPT if version is None else count + 1
-    return name, SIZES_KEPT if version is None else count
+    count = SIZES_KEPT if version is None else _sizes.get((device.name, name), 0)
+    _sizes[device.name, name] = count + 1
+    return name, count
 
 
 def _known(files: KeptFiles, name: str, device: Device) -> Scheduled | None:

@@ -97,6 +97,10 @@ class Entry(NamedTuple):
     output: int
     parameters: tuple[float | int, ...]
 
+    def slots(self) -> tuple[int, ...]:
+        """Return the slots of its operands and outputs."""
+        return (*self.operands, *range(self.output, self.output + len(self.kernel.outputs)))
+
 
 #: makes an entry without the arguments of its class being looked at
 new_entry = tuple.__new__

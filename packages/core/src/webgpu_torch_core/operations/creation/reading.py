@@ -63,9 +63,9 @@ def read_bytes(self: Tensor) -> bytearray:
 
 def _picked(data: bytearray | memoryview, layout: Layout, size: int) -> bytearray:
     """Return the bytes of a layout's elements, in row-major order."""
-    places = [layout.offset]
     if layout.numel == 1:
-        return bytearray(data[places[0] * size : (places[0] + 1) * size])
+        return bytearray(data[layout.offset * size : (layout.offset + 1) * size])
+    places = [layout.offset]
     for count, stride in zip(layout.shape, layout.strides, strict=True):
         places = [place + number * stride for place in places for number in range(count)]
     return bytearray().join([data[place * size : (place + 1) * size] for place in places])

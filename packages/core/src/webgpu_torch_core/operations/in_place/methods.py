@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from ...dispatch.registry import operation
 from ...ir.dtypes import bool_
 from ...ir.layouts import contiguous_strides
-from ...record.changes import changed_tensor
 from ...record.devices import on_host
 from ...tensors.tensor import Tensor
 from ..common import dtype_title
@@ -20,8 +19,9 @@ from ..creation.factories import ones
 from ..creation.typed_storage import TypedStorage
 from ..creation.untyped_storage import UntypedStorage
 from ..movement.joining import tril, triu
+from ..movement.splitting import become_view
 from ..movement.views import as_strided
-from .writing import check_inference, check_leaf, make_in_place, refuse_gradient, without_repeats
+from .writing import check_leaf, make_in_place, refuse_gradient, without_repeats
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -92,16 +92,7 @@ def fill_diagonal_(self: Tensor, fill_value: Number, wrap: bool = False) -> Tens
 @operation("view", namespace="method")
 def as_strided_(self: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """Look at the storage by other sizes, strides and offset, in place."""
-    check_leaf(self)
-    check_inference(self)
-    tracked = self.requires_grad
-    result = as_strided(self, size, stride, storage_offset)
-    self._layout = result._layout
-    self._storage.version += 1
-    changed_tensor(self)
-    if tracked and result._grad_fn is not None:
-        self._rebase_history(result._grad_fn, result._output_number)
-    return self
+    return become_view(self, as_strided, size, stride, storage_offset)
 
 
 @operation("composite", namespace="method")

@@ -187,18 +187,23 @@ def swapaxes(input: Tensor, axis0: int, axis1: int) -> Tensor:
     return transpose(input, axis0, axis1)
 
 
+def become_view(self: Tensor, function: Callable[..., Tensor], *args: object, **kwargs: object) -> Tensor:
+    """Let a tensor look at its elements as a view of it does, which a function returns, and return it."""
+    check_leaf(self)
+    check_inference(self)
+    tracked = self.requires_grad
+    result = function(self, *args, **kwargs)
+    self._layout = result._layout
+    self._storage.version += 1
+    changed_tensor(self)
+    if tracked and result._grad_fn is not None:
+        self._rebase_history(result._grad_fn, result._output_number)
+    return self
+
+
 def _reshaping(function: Any, name: str) -> None:
     def in_place(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_leaf(self)
-        check_inference(self)
-        edge_tracked = self.requires_grad
-        result = function(self, *args, **kwargs)
-        self._layout = result._layout
-        self._storage.version += 1
-        changed_tensor(self)
-        if edge_tracked and result._grad_fn is not None:
-            self._rebase_history(result._grad_fn, result._output_number)
-        return self
+        return become_view(self, function, *args, **kwargs)
 
     in_place.__name__ = in_place.__qualname__ = name
     in_place.__doc__ = f"In-place version of :func:`{name[:-1]}`."
