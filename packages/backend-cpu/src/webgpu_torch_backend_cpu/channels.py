@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .moving import move, together
 from .pool import give_registers, take_registers
 from .rows import run_of
 from .sliding import blocks
@@ -65,7 +66,7 @@ class Bands(NamedTuple):
         depth = math.prod(self.taps[:-1]) * self.tiles.shape[-1]
         for block in blocks(len(self.tiles), math.prod(self.tiles.shape[1:]) * self.tiles.itemsize, TILE_BYTES):
             part = self.tiles[block]
-            yield block, part.reshape(len(part), -1, depth)
+            yield block, together(part).reshape(len(part), -1, depth)
 
     def diagonals(self, matrix: Array) -> Array:
         """Return the elements ``[channel, taps…, place in its tile]`` of matrices ``[channel, taps…, position, place]``."""
@@ -159,7 +160,7 @@ def _shifted(left: Array, right: Array, batch: int, into: Array | None) -> Array
         if span:
             kept = (*total.shape[:-1], *n)
             total = np.lib.stride_tricks.as_strided(total, kept, (*total.strides[:-1], *steps))
-        result[block] = total
+        move(result[block], total)
     give_registers(memory)
     return result
 

@@ -14,11 +14,12 @@ from webgpu_torch_core.ir.layouts import Shape, number_of_elements
 from webgpu_torch_core.ir.monoids import standard_name
 
 from . import boxes, contracting, gathers, joining, pool, reductions, runtime, scattering, windows
+from .moving import move
 from .ordered_writers import ScanWriter, ScatterWriter, SortWriter
 from .printed import Printed, digest, keep, known
 from .printer import TYPES
 from .tables import Tabulated, tabulated
-from .writer import BLOCK_ELEMENTS, Writer, subscript
+from .writer import BLOCK_ELEMENTS, Writer, is_copy_of_rows, subscript
 
 #: elements of a row from which on it is reduced in pieces, so that no copy of all of it is made
 LONG_ROW = 1 << 17
@@ -37,7 +38,7 @@ _IN_DOUBLES = frozenset(("floor_divide", "remainder", "fmod", "erfc"))
 #: what the source of kernels names: ``array`` makes a view, of a type that has its name with a line behind it
 SCOPE = {
     "n": np, "r": runtime, "contracting": contracting, "reductions": reductions, "scattering": scattering, "gathers": gathers, "joining": joining, "pool": pool,
-    "array": np.ndarray,
+    "array": np.ndarray, "move": move,
     **{f"{name}_": np.dtype(name) for name in set(TYPES.values())},
 }  # fmt: skip
 #: what the names of files that tracebacks show begin with
@@ -114,9 +115,12 @@ class PointwiseWriter(Writer):
             if not self.wide:
                 stores = tuple(each.replace(value=gathers.with_gathered_sums(each.value, shape)) for each in stores)
             first = len(self.body)
-            # Rows that are read at computed positions go where they belong in one call.
-            reads = len(stores) == 1 and stores[0].value.step == "load_rows"
-            strip = self._strip(shape, stores[0]) if len(stores) == 1 else None
+            # Rows that are read at computed positions, or as they lie, go where they belong in one call.
+            alone = stores[0] if len(stores) == 1 else None
+            reads = alone is not None and (
+                alone.value.step == "load_rows" or is_copy_of_rows(alone, self.kernel.outputs[alone.output].dtype, shape)
+            )
+            strip = None if alone is None else self._strip(shape, alone)
             if strip is not None:
                 axis, limit = strip
                 block, indent = self.loop(shape, (axis,), limit * number_of_elements(shape) // shape[axis])

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import channels, lines, rows
+from .moving import move, together
 from .pool import give_registers
 from .sliding import are_together, blocks, factors_of, slid_products, slide_of
 from .windows import Window, padded, patches
@@ -46,7 +47,7 @@ def contract_window(
         if found is not None:
             if into is None or found is into:
                 return found
-            into[...] = found.reshape(into.shape)
+            move(into, found.reshape(into.shape))
             return into
     read, memory = patches(flat, window, domain, kind)
     found = contract(left, read, counts, into)
@@ -112,7 +113,7 @@ def contract(left: Array, right: Array, counts: tuple[int, int, int], into: Arra
     if into is None:
         return found.reshape((*lead, *m, *n))
     if found is not into:
-        into[...] = found.reshape(into.shape)
+        move(into, found.reshape(into.shape))
     return into
 
 
@@ -159,12 +160,14 @@ def _products(left: Array, right: Array, batch: int, into: Array) -> None:
             _products(factors, right[(slice(None),) * batch + (image,)], batch, part)
         return
     for block in blocks(n[0], nbytes, PATCH_BYTES):
-        part = turned[(slice(None),) * first + (block,)].reshape((*left.shape[:batch], depth, -1))
+        part = turned[(slice(None),) * first + (block,)]
+        is_matrix = are_together(part, batch, first) and are_together(part, first)
+        part = (part if is_matrix else together(part)).reshape((*left.shape[:batch], depth, -1))
         place = into[(slice(None),) * (batch + 1) + (block,)]
         if are_together(place, batch + 1):
             np.matmul(left, part, out=place.reshape((*left.shape[:-1], -1)))
         else:
-            place[...] = np.matmul(left, part).reshape(place.shape)
+            move(place, np.matmul(left, part).reshape(place.shape))
 
 
 def _sums(left: Array, right: Array, batch: int, columns: int) -> Array:

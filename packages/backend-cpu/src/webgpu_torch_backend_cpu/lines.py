@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .moving import move
 from .pool import empty, give_registers, take_registers
 from .sliding import blocks
 from .windows import Affine, Axis, Window, patches
@@ -129,7 +130,7 @@ def _matrices(source: Array, count: int) -> Iterator[tuple[slice, Array]]:
     for block in blocks(len(source), each, LINE_BYTES):
         part = source[block]
         rows = np.ndarray(part.shape, source.dtype, memory)
-        rows[...] = part
+        move(rows, part)
         yield block, rows.reshape(len(part), -1, depth)
     give_registers(memory)
 

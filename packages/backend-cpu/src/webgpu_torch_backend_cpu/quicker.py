@@ -24,12 +24,9 @@ _CHOOSING = frozenset(("absolute", "minimum", "maximum"))
 #: steps that change a number's sign alone, and the same over the bits of one
 _SIGNS = {"negate": "negated_bits", "absolute": "absolute_bits"}
 
-#: log2((1 - p) / p) / x of the share p of normal numbers below x, as A + B s + C / (s + D + E / (s + F)) of s = x x; D + E / (s + F)
-#: is given by its value less s + F. Fitted to the least greatest error of x p, 1.2e-7, by iterated reweighting (C. Lawson, 1961).
-_NORMAL = {
-    "A": -2.48898542 / math.log(2), "B": -0.0345131340 / math.log(2), "C": 9.21981304 / math.log(2), "D": -6.81815003, "E": 525.285020,
-    "F": 30.6462719,
-}  # fmt: skip
+#: atanh(2 p - 1) / x of the share p of normal numbers below x, as (A + C / ((s + F)^2 + D)) (s + B) of s = x x. Fitted to the least
+#: greatest error of x p, 2.3e-7, by iterated reweighting (C. Lawson, 1961).
+_NORMAL = {"A": 0.0184792021, "B": 62.6402106, "C": -1.81962991, "D": 208.777066, "F": 10.3989960}
 
 
 @lru_cache(maxsize=1024)
@@ -127,7 +124,10 @@ def _converted_test(node: Expression, arguments: tuple[Expression, ...]) -> Expr
 
 
 def _normal_share(node: Expression, arguments: tuple[Expression, ...]) -> Expression | None:
-    """Return ``x / 2 * (1 + erf(x / sqrt(2)))`` of float32 numbers by a fraction and one power."""
+    """Return ``x / 2 * (1 + erf(x / sqrt(2)))`` of float32 numbers by a fraction and a hyperbolic tangent.
+
+    It is the quickest of NumPy's functions of that shape: on processors of AMD's family 26, exp2 takes 3.5 times as long in some processes.
+    """
     if node.step != "multiply" or node.dtype is not float32:
         return None
     half, share = arguments
@@ -138,11 +138,11 @@ def _normal_share(node: Expression, arguments: tuple[Expression, ...]) -> Expres
     ):
         return None
     square = _two("multiply", x, x)
-    inner = _two("divide", _NORMAL["E"], _two("add", square, _NORMAL["F"]))
-    inner = _two("divide", _NORMAL["C"], _two("add", _two("add", inner, square), _NORMAL["D"]))
-    exponent = _two("add", _two("add", inner, _two("multiply", square, _NORMAL["B"])), _NORMAL["A"])
-    power = make("exp2", (_two("multiply", exponent, x),), None, float32)
-    return _two("divide", x, _two("add", power, 1.0))
+    shifted = _two("add", square, _NORMAL["F"])
+    fraction = _two("divide", _NORMAL["C"], _two("add", _two("multiply", shifted, shifted), _NORMAL["D"]))
+    ratio = _two("multiply", _two("add", fraction, _NORMAL["A"]), _two("add", square, _NORMAL["B"]))
+    angle = make("tanh", (_two("multiply", ratio, x),), None, float32)
+    return _two("multiply", _two("multiply", _two("add", angle, 1.0), x), 0.5)
 
 
 def _is(node: Expression, value: float) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from webgpu_torch_core.ir.layouts import contiguous_strides
 
+from .moving import move
 from .pool import give_registers, take_registers
 from .sliding import blocks
 
@@ -128,7 +129,7 @@ def contract(
         for at in range(start, end, number):
             block = slice(at, min(at + number, end))
             finite = finite and work.add_up(source[at - start : block.stop - start], matrices[block])
-            target[block] = work.found[: block.stop - at]
+            move(target[block], work.found[: block.stop - at])
     give_registers(work.memory)
     return result if finite else None
 
@@ -184,7 +185,7 @@ class _Work(NamedTuple):
         here, axes = slice(len(part)), (slice(None),) * (self.axis - 1)
         rest = self.total.shape[-1] // part.shape[self.axis]
         for piece in self.pieces:
-            self.lines[(here, *axes, slice(len(piece)))] = part[(here, *axes, slice(piece.start, piece.stop))]
+            move(self.lines[(here, *axes, slice(len(piece)))], part[(here, *axes, slice(piece.start, piece.stop))])
             for read, written in self.products:
                 out = written[here, ..., piece.start * rest : piece.stop * rest]
                 np.matmul(matrices, read[here, ..., : len(piece) * rest], out=out)

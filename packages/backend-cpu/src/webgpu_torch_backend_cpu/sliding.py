@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .moving import move
+
 Array = Any
 
 #: bytes of patches and of their products that are worked on at a time
@@ -92,7 +94,7 @@ def slid_products(factors: list[Array], right: Array, batch: int, slide: Slide, 
             if number:
                 target += out
         if not is_matrix:
-            place[...] = target.reshape(place.shape)
+            move(place, target.reshape(place.shape))
 
 
 def factors_of(left: Array, right: Array, batch: int, slide: Slide) -> list[Array]:
@@ -132,9 +134,8 @@ def _strips(right: Array, batch: int, columns: int, slide: Slide, rows: int) -> 
             extent = stop - start + slide.step * (slide.shifts(count, part) - 1)
             first = turned[(part, *head, *middle, slice(start, None))]
             shape = (*lead, *others, extent, *inner)
-            memory[(*head, part, *middle, slice(0, extent))] = np.lib.stride_tricks.as_strided(
-                first, shape, first.strides, writeable=False
-            )
+            source = np.lib.stride_tricks.as_strided(first, shape, first.strides, writeable=False)
+            move(memory[(*head, part, *middle, slice(0, extent))], source)
         patches: list[Array] = []
         for shift in range(shifts):
             kinds = min(slide.parts, count - shift * slide.parts)

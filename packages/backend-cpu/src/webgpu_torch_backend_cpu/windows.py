@@ -15,6 +15,7 @@ from webgpu_torch_core.ir.expression import Expression
 from webgpu_torch_core.ir.kernels import Contraction
 from webgpu_torch_core.ir.layouts import Shape, contiguous_strides
 
+from .moving import move
 from .pool import take_registers
 
 Array = Any
@@ -166,7 +167,7 @@ class Padded(NamedTuple):
     def fill(self, padded: Array, first: int = 0) -> None:
         """Write the source, from a channel on, into a copy of so many channels at most."""
         part, lead = self.source[first : first + len(padded)], self.inside[0].start
-        padded[(slice(lead, lead + len(part)), *self.inside[1:])] = part
+        move(padded[(slice(lead, lead + len(part)), *self.inside[1:])], part)
 
     def window(self, padded: Array, domain: tuple[int, ...]) -> Array:
         """Return what the window reads of a copy."""
