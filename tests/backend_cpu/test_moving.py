@@ -15,7 +15,10 @@ def windows(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray]:
     """Return a target and a source of one shape, parts of larger arrays whose axes may lie in any order and backwards."""
     kind = np.dtype(draw(st.sampled_from(KINDS)))
     outer = draw(st.lists(st.integers(0, 12), min_size=0, max_size=3))
-    shape = (*outer, draw(st.integers(0, 2 * LONGEST_ROW // kind.itemsize)) if draw(st.booleans()) else draw(st.integers(0, 9)))
+    shape = (
+        *outer,
+        draw(st.integers(0, 2 * LONGEST_ROW // kind.itemsize)) if draw(st.booleans()) else draw(st.integers(0, 9)),
+    )
     found = []
     for _ in range(2):
         order = draw(st.permutations(range(len(outer))))

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 import webgpu_torch as ours
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 #: of a namespace, what is written, and two sources that it broadcasts
@@ -86,6 +86,9 @@ def seen(memory: Any, place: tuple[int, tuple[int, ...], bool]) -> Any:
 @settings(max_examples=150, deadline=None)
 @given(st.sampled_from(sorted(WRITES)), st.integers(0, 8), st.booleans(), dense_view(), dense_view())
 def test_writes(name: str, start: int, exchanged: bool, first: tuple[Any, ...], second: tuple[Any, ...]) -> None:
+    # PyTorch writes into memory of its own where the result's columns lie together and the operand's rows do, and leaves it there.
+    assume(name != "gelu" or not exchanged or first[2])
+
     def run(library: Any) -> tuple[Any, ...]:
         memory = library.arange(1.0, 16.0)
         target, (one, two) = seen(memory, (start, (2, 3), exchanged)), (seen(memory, each) for each in (first, second))

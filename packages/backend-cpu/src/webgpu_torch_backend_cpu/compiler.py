@@ -118,7 +118,8 @@ class PointwiseWriter(Writer):
             # Rows that are read at computed positions, or as they lie, go where they belong in one call.
             alone = stores[0] if len(stores) == 1 else None
             reads = alone is not None and (
-                alone.value.step == "load_rows" or is_copy_of_rows(alone, self.kernel.outputs[alone.output].dtype, shape)
+                alone.value.step == "load_rows"
+                or is_copy_of_rows(alone, self.kernel.outputs[alone.output].dtype, shape)
             )
             strip = None if alone is None else self._strip(shape, alone)
             if strip is not None:
@@ -274,36 +275,39 @@ class ContractionWriter(Writer):
         else:
             kernel = self.kernel = windows.in_order_of_memory(kernel)
             domain, shape = kernel.batch + kernel.m + kernel.n + kernel.k, kernel.batch + kernel.m + kernel.n
-            sides = [self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")]
-            self._tell_apart(sides)
+            left, right = self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")
+            right = self._told_apart(right)
             rows, work = number_of_elements(kernel.m), number_of_elements(kernel.m + kernel.n + kernel.k)
             function = "r.product" if 1 < rows <= MOST_ROWS and work >= LEAST_WORK else "n.matmul"
-            product = f"{function}({sides[0]}, {sides[1]}.swapaxes(-1, -2)"
+            product = f"{function}({left}, {right}"
+            matrices = (*kernel.batch, *map(number_of_elements, (kernel.m, kernel.n)))
             if windows.stored_whole(kernel, shape):
                 whole = self.view("outputs", 0, kernel.dtype, 0, kernel.stores[0].strides, shape)
-                matrices = (*kernel.batch, *map(number_of_elements, (kernel.m, kernel.n)))
                 self.store(f"{product}, out={whole if shape == matrices else f'{whole}.reshape({matrices})'})")
                 return
-            self.body.append(f"total = {product}).astype(n.{kind}, copy=False).reshape({shape})")
+            typed = "" if kind in ("float32", "float64") else f".astype(n.{kind}, copy=False)"
+            self.body.append(f"total = {product}){typed}{'' if shape == matrices else f'.reshape({shape})'}")
         block, indent = self.loop(shape, range(len(shape)))
         accumulator = f"total[{subscript(block)}]" if block else "total"
         stores = self.simplified(kernel.stores, shape)
         self.stores(stores, self.printer(shape, block, None, accumulator), shape, block, indent)
 
-    def _tell_apart(self, sides: list[str]) -> None:
-        """Let no side be the other one's own memory, where that takes longer.
+    def _told_apart(self, right: str) -> str:
+        """Return the right side so that it is not the left one's own memory, where that takes longer.
 
         Of a matrix and itself NumPy has BLAS compute one half, and takes longer to mirror it than that saves where sums are short.
         """
         kernel = self.kernel
         if {kernel.left.step, kernel.right.step} != {"load"} or number_of_elements(kernel.k) >= LONG_SUM:
-            return
-        left, right = kernel.left.payload[0], kernel.right.payload[0]
-        if left == right:
-            sides[1] += ".copy()"
-        elif number_of_elements(kernel.m) == number_of_elements(kernel.n):
+            return right
+        one, other = kernel.left.payload[0], kernel.right.payload[0]
+        if one == other:
+            return f"{right}.copy()"
+        if number_of_elements(kernel.m) == number_of_elements(kernel.n):
             # Two operands may be one array.
-            self.body.append(f"sn = sn.copy() if operands[{left}] is operands[{right}] else sn")
+            self.body.append(f"sn = {right}.copy() if operands[{one}] is operands[{other}] else {right}")
+            return "sn"
+        return right
 
     def _sizes(self, domain: Shape, group: str) -> Shape:
         """Return the domain with the other side's own dimensions of size 1."""
@@ -324,11 +328,32 @@ class ContractionWriter(Writer):
         return f"s{group}"
 
     def _side(self, value: Expression, domain: Shape, group: str) -> str:
-        """Return the name of a [batch, rows, k] array."""
+        """Return the source of a [batch, m, k] or [batch, k, n] array."""
         kernel = self.kernel
+        matrix = self._matrix(value, domain, group)
+        if matrix is not None:
+            return matrix
         name = self._spread(value, domain, group)
         target = (*kernel.batch, number_of_elements(getattr(kernel, group)), number_of_elements(kernel.k))
-        return f"{name}.reshape({target})"
+        return f"{name}.reshape({target}){'.swapaxes(-1, -2)' if group == 'n' else ''}"
+
+    def _matrix(self, value: Expression, domain: Shape, group: str) -> str | None:
+        """Return the name of a side that lies in memory as a matrix, or None if it is no such one."""
+        kernel = self.kernel
+        if (
+            value.step != "load"
+            or value.dtype is not kernel.dtype
+            or not len(kernel.m) == len(kernel.n) == len(kernel.k) == 1
+        ):
+            return None
+        operand, offset, strides = value.payload
+        batch = range(len(kernel.batch))
+        m, n, k = range(len(batch), len(domain))
+        axes = (*batch, m, k) if group == "m" else (*batch, k, n)
+        if any(domain[axis] > 1 and not strides[axis] for axis in axes):
+            return None
+        steps, shape = (tuple(each[axis] for axis in axes) for each in (strides, domain))
+        return self.view("operands", operand, value.dtype, offset, steps, shape)
 
 
 _WRITERS: dict[type, type[Writer]] = {

@@ -259,7 +259,9 @@ class Writer:
             kind = self.kernel.outputs[each.output].dtype
             name = self.view("outputs", each.output, kind, each.offset, each.strides, domain)
             if is_copy_of_rows(each, kind, domain):
-                self.store(f"{indent}move({name}[{subscript(block)}], {value})" if block else f"{indent}move({name}, {value})")
+                self.store(
+                    f"{indent}move({name}[{subscript(block)}], {value})" if block else f"{indent}move({name}, {value})"
+                )
             else:
                 self.store(f"{indent}{name}[{subscript(block) or '...'}] = {value}")
 
@@ -350,7 +352,12 @@ class Writer:
 def is_copy_of_rows(store: Store, kind: dtype, domain: Shape) -> bool:
     """Return whether a store copies short rows that lie together on both sides, and apart from each other on one."""
     value = store.value
-    if value.step != "load" or value.dtype is not kind or len(domain) < 2 or not 1 < domain[-1] <= LONGEST_ROW // kind.itemsize:
+    if (
+        value.step != "load"
+        or value.dtype is not kind
+        or len(domain) < 2
+        or not 1 < domain[-1] <= LONGEST_ROW // kind.itemsize
+    ):
         return False
     strides = value.payload[2]
     apart = contiguous_strides(domain) != strides or strides != store.strides

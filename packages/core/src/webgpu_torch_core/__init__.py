@@ -112,8 +112,8 @@ from .operations.creation.typed_storage import ShortStorage as ShortStorage
 from .operations.creation.typed_storage import TypedStorage as TypedStorage
 from .operations.creation.untyped_storage import UntypedStorage as UntypedStorage
 from .operations.elementwise.call import default_float as _default_float
-from .operations.elementwise.call import result_type as result_type
 from .operations.elementwise.call import use_default_float as _use_default_float
+from .operations.elementwise.promotion import result_type as result_type
 from .operations.host_algorithms import HostFallbackWarning as HostFallbackWarning
 from .operations.host_algorithms import host_fallbacks as host_fallbacks
 from .operations.in_place.functions import NAMES as _IN_PLACE

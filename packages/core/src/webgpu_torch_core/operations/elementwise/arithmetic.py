@@ -158,6 +158,17 @@ def square(input):
     return input * input
 
 
+@elementwise(method=False, namespace="internal", title="PowBackward0")
+def cube(input):
+    """``input ** 3``."""
+    return input * input * input
+
+
+@cube.backward
+def _(grad, input):
+    return grad * (input * input * 3.0)
+
+
 @elementwise(promotion="float", saves_result=True)
 def reciprocal(input):
     """``1 / input``."""

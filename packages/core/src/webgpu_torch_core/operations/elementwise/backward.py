@@ -68,9 +68,6 @@ class Backward:
 
     def __call__(self, grad: Tensor) -> list[Tensor | None]:
         """Return the gradient of each operand."""
-        # A circle: that module imports element-wise operations.
-        from ..reduction.reductions import sum_to_size
-
         # Each once: what hooks have packed is not unpacked twice.
         saved = {number: each.unpack() if hasattr(each, "unpack") else each for number, each in self.saved.items()}
         # Operands that the gradient does not need are not kept.
@@ -83,6 +80,9 @@ class Backward:
             if operation is not None:
                 part = operation.call((part, *[saved[each] for each in used]), self.extras)
             if part._layout.shape != shape:
+                # A circle: that module imports element-wise operations.
+                from ..reduction.reductions import sum_to_size
+
                 part = sum_to_size(part, shape)
             parts[index] = part if part.dtype is kind else part.to(kind)
         return parts

@@ -17,7 +17,7 @@ from ...dispatch.titles import alone
 from ...dispatch.type_rules import in_one_precision, rule, ruled_type
 from ...ir import expression as ir
 from ...ir import interpreter
-from ...ir.dtypes import bool_, compute_dtype, dtype, dtype_of_number, float32, int64, promote_types
+from ...ir.dtypes import bool_, compute_dtype, dtype, float32
 from ...ir.host_bytes import BEYOND, LEAST, refuse_integer
 from ...ir.kernels import Operand, Output, Pointwise, Store
 from ...ir.layouts import (
@@ -45,6 +45,7 @@ from ..outputs import FOUND, finish_out
 from ..without_derivatives import refusing
 from .backward import Backward, Gradient
 from .facts import Facts
+from .promotion import result_type
 from .python_numbers import number_leaf, plain, varies
 from .refusals import refuse_options
 from .resolution import Resolution
@@ -152,32 +153,44 @@ class Elementwise:
         return result
 
     def operator(self, otherwise: Callable[..., object]) -> Callable[..., object]:
-        """Return the operator of plain tensors and numbers, which takes fewer steps for two tensors to which no gradient can flow;
-        what else it is given, or all while modes look, another function answers."""
+        """Return the operator of plain tensors and numbers, which takes fewer steps where none is a view; what else it is given, or all
+        while modes look, another function answers."""
 
         def operator(one: Tensor, other: Tensor, *more: object) -> object:
             kind = type(other)
             if overrides._active or more or (kind is not Tensor and kind not in PLAIN and kind not in NUMBERS):
                 return otherwise(one, other, *more)
-            if kind is not Tensor:
-                return self.call((one, other))
-            value, second = one._storage.value, other._storage.value
-            left, right, place = one._layout, other._layout, one._device
-            found = self.cache.get((left, one._dtype, value.numel, right, other._dtype, second.numel, self.default_key))
-            if (
-                found is None or not found.is_plain or place is not other._device
-                or one._requires_grad or other._requires_grad or one._grad_fn is not None or other._grad_fn is not None
-                or one._base is not None or other._base is not None or found.dtype not in (engine := value.engine).dtypes
-            ):  # fmt: skip
+            value, place = one._storage.value, one._device
+            parameters: tuple[Any, ...] = ()
+            if kind is Tensor:
+                second = other._storage.value
+                found = self.cache.get(
+                    (one._layout, one._dtype, value.numel, other._layout, other._dtype, second.numel, self.default_key)
+                )
+                values = (value, second)
+                plain = place is other._device and one._base is None and other._base is None
+                tracked = (
+                    one._requires_grad or other._requires_grad or one._grad_fn is not None or other._grad_fn is not None
+                )
+            else:
+                found = self.cache.get((one._layout, one._dtype, value.numel, kind, self.default_key))
+                values, parameters = (value,), (other,)
+                plain = one._base is None and (kind is float or (kind is int and LEAST <= other < BEYOND))
+                tracked = one._requires_grad or one._grad_fn is not None
+            engine = value.engine
+            if not plain or found is None or not found.is_plain or found.dtype not in engine.dtypes:
                 return self.call((one, other))
             recorder, alone, made = engine.recorders.own, found.alone, None
             if recorder.lone >= LONE_AFTER and alone is not None and alone.engine is engine:
                 # As :meth:`Engine.record`, without looking for it.
-                made = alone.run(recorder, (value, second), ())
+                made = alone.run(recorder, values, parameters)
             if made is None:
-                made = engine.record(found.kernel, (value, second))
+                made = engine.record(found.kernel, values, parameters)
                 found.alone = engine.lone.get(id(found.kernel)) if recorder.unread else None
-            return new_tensor(new_storage(made[0]), found.layout, found.dtype, place)
+            result = new_tensor(new_storage(made[0]), found.layout, found.dtype, place)
+            if tracked and found.dtype.category >= 2 and recording.enabled:
+                self._track(found, result, (one, other), self.defaults)
+            return result
 
         return operator
 
@@ -307,7 +320,7 @@ class Elementwise:
         title = self.node_title
         result._grad_fn = Node(title if isinstance(title, str) else title(operands), edges, run_backward)
 
-    def _gradients(self, wanted: tuple[bool, ...], extras: tuple[Any, ...]) -> tuple[list[Gradient], list[int]]:
+    def _gradients(self, wanted: tuple[bool, ...], extras: tuple[object, ...]) -> tuple[list[Gradient], list[int]]:
         """Return what computes the gradient of each operand that wants one, and the operands that any of it needs."""
         static = tuple(
             [
@@ -366,32 +379,6 @@ class Elementwise:
         result = Elementwise(name, definition, "float", facts, title, self.defaults)
         result.runs_on_numbers = self.declared is not None
         return result, used
-
-
-def result_type(*operands: Any) -> dtype:
-    """Return the type an operation on these tensors and numbers computes in, as :func:`torch.result_type`.
-
-    Tensors with dimensions come first, then 0-d tensors, then numbers; a lower class only counts when its category
-    (bool, integer, float, complex) is higher.
-    """
-    best: list[dtype | None] = [None, None, None]
-    for each in operands:
-        if isinstance(each, Tensor):
-            rank, kind = (0 if each._layout.ndim else 1), each.dtype
-        else:
-            rank, kind = 2, dtype_of_number(each, default_float[0])
-        known = best[rank]
-        if known is None or known is bool_:
-            best[rank] = kind
-        elif kind is not bool_:
-            # Conditions are operands, too: they change no type, not even one that is promoted with no other.
-            best[rank] = promote_types(known, kind)
-    result: dtype | None = None
-    for kind in best:
-        if kind is not None and (result is None or kind.category > result.category):
-            # Of a complex number beside floats only that it is complex counts.
-            result = result.to_complex() if result is not None and result.category == 2 else kind
-    return result if result is not None else int64
 
 
 def use_default_float(kind: dtype) -> None:

@@ -14,7 +14,7 @@ from ...tensors.tensor import Tensor
 from .. import elementwise as e
 from ..common import type_title
 from ..outputs import finish_out
-from .call import result_type
+from .promotion import result_type
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number

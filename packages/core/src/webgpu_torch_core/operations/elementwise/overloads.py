@@ -29,8 +29,8 @@ from ..common import (
 from ..creation.factories import filled, number_of
 from ..in_place.writing import make_in_place, refuse_gradient, warn_of_repeats, without_repeats
 from ..outputs import FOUND, finish_out
-from .call import result_type
 from .choosing import where
+from .promotion import result_type
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number
@@ -85,6 +85,8 @@ def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
 
 def _cube(input: Tensor) -> Tensor:
     """Return ``input ** 3``, of float16 rounded once and of other types by every product, as PyTorch rounds it."""
+    if not is_half(input):
+        return e.cube(input)
     wide = input.to(float32) if input.dtype is float16 else input
     return (e.square(wide) * wide).to(input.dtype)
 
@@ -99,7 +101,7 @@ _EXPONENTS = {float32: 378.0, float64: 2100.0}
 
 def _simple_power(simple: Callable[[Tensor], Tensor], input: Tensor, exponent: float) -> Tensor:
     """Return a power by a shorter way; its gradient is the power's, which needs the input and not the result."""
-    if exponent == 2 or not needs_gradient(input):
+    if exponent == 2 or (exponent == 3 and not is_half(input)) or not needs_gradient(input):
         return simple(input)
     saved = input._save()
     slope = lambda grad: grad * (pow(saved.unpack(), exponent - 1) * exponent)  # noqa: E731

@@ -15,9 +15,10 @@ from ..in_place.writing import make_in_place
 from ..neural import layers
 from ..outputs import finish_out, into
 from ..reduction.reductions import sum_to_size
-from .call import default_float, result_type
+from .call import default_float
 from .choosing import where
 from .polynomials import LARGEST_DEGREE
+from .promotion import result_type
 
 if TYPE_CHECKING:
     from ...tensors.type_aliases import Number

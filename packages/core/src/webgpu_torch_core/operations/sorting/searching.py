@@ -17,7 +17,7 @@ from ...tensors.tensor import Tensor
 from ..common import kernel_cache, no_view, record, refuse_types, type_title
 from ..creation.factories import tensor
 from ..creation.ranges import arange
-from ..elementwise.call import result_type
+from ..elementwise.promotion import result_type
 from ..host_algorithms import has_algorithm, host_call
 from ..indexing.gathering import index_select
 from ..indexing.nonzero import coordinates, first_positions
