@@ -27,7 +27,7 @@ from ..record.series import Series
 from ..record.tape import Entry, Tape, Value, new_value
 from ..tensors.saved_tensors import SavedResult, SavedTensor
 from ..tensors.storage import Storage, new_storage, storage_numbers
-from ..tensors.tensor import Tensor
+from ..tensors.tensor import Tensor, new_tensor
 
 Edge = tuple[Node, int]
 #: a kernel, its operands by number and its parameters
@@ -193,7 +193,7 @@ class Recipe:
         self.engine.recorder.reporting += found.reporting
         self.series.record(self.engine, values)
         results = [
-            Tensor._from_value(values[number], layout, kind, place)
+            new_tensor(new_storage(values[number]), layout, kind, place)
             for (number, layout, kind, place), _ in found.results
         ]
         pending = Pending(self, edges)
@@ -259,7 +259,7 @@ class Pending:
             storage = storages.get(number)
             if storage is None:
                 storage = storages[number] = new_storage(values[number])
-            made.append(Tensor._from_storage(storage, layout, kind, place))
+            made.append(new_tensor(storage, layout, kind, place))
         return made
 
     def _is_plain(self, gradient: Tensor | None) -> bool:

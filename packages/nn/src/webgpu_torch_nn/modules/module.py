@@ -198,12 +198,12 @@ class Module(ConversionMixin, HookMixin, StateMixin):
 
     def __getattr__(self, name: str) -> Any:
         # Asked for by every access to a parameter or submodule.
-        get = self.__dict__.get
-        if (values := get("_parameters")) is not None and name in values:
+        own = self.__dict__
+        if "_parameters" in own and name in (values := own["_parameters"]):
             return values[name]
-        if (values := get("_modules")) is not None and name in values:
+        if "_modules" in own and name in (values := own["_modules"]):
             return values[name]
-        if (values := get("_buffers")) is not None and name in values:
+        if "_buffers" in own and name in (values := own["_buffers"]):
             return values[name]
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 

@@ -84,5 +84,5 @@ class Backward:
                 from ..reduction.reductions import sum_to_size
 
                 part = sum_to_size(part, shape)
-            parts[index] = part if part.dtype is kind else part.to(kind)
+            parts[index] = part if part._dtype is kind else part.to(kind)
         return parts
