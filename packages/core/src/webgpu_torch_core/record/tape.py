@@ -29,9 +29,10 @@ class Value:
         place: the tape that knows the value and its slot there. As long as there is no buffer, the tape that makes it.
         owner: a weak reference to the one storage whose value this is.
         saved: backward relies on these elements although PyTorch would not.
+        tails: by functions, what else they were called with; None before anybody asks.
     """
 
-    __slots__ = ("__weakref__", "buffer", "dtype", "engine", "numel", "outside", "owner", "place", "saved")
+    __slots__ = ("__weakref__", "buffer", "dtype", "engine", "numel", "outside", "owner", "place", "saved", "tails")
 
     engine: Engine
     dtype: dtype
@@ -42,6 +43,7 @@ class Value:
     owner: Any
     outside: tuple[Callable[[], Any], ...]
     saved: bool
+    tails: dict[Callable[..., object], Any] | None
 
     @property
     def shared(self) -> bool:
@@ -69,6 +71,7 @@ def new_value(engine: Engine, dtype: dtype, numel: int, buffer: Any = None) -> V
     value = Value()
     value.engine, value.dtype, value.numel, value.buffer = engine, dtype, numel, buffer
     value.place, value.owner, value.outside, value.saved = NOWHERE, None, (), False
+    value.tails = None
     return value
 
 

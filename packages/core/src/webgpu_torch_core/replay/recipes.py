@@ -9,7 +9,7 @@ that gradients flow through is in :mod:`.gradients`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import wraps
+from functools import partial, wraps
 from inspect import unwrap
 from typing import Any, Literal, NamedTuple, TypeVar
 from weakref import ref
@@ -32,6 +32,7 @@ from ..scheduling import described, joined
 from ..tensors.tensor import Tensor, new_storage, new_tensor
 from .gradients import Operand, Step, Unknown
 from .gradients import Recipe as GradientRecipe
+from .tails import tail_of
 
 #: kinds of calls kept per operation
 _LIMIT = 4096
@@ -76,45 +77,65 @@ class _Recipe(NamedTuple):
     slot: int
     looks: list[_Look]
 
+    def made(self, values: list[Value]) -> Tensor | tuple[Tensor, ...]:
+        """Return the results of a call over values, those that were made last."""
+        if self.kind is None:
+            [(number, layout, kind, place)] = self.results
+            return new_tensor(new_storage(values[number]), layout, kind, place)
+        made = [
+            new_tensor(new_storage(values[number]), layout, kind, place) for number, layout, kind, place in self.results
+        ]
+        return self.kind(made) if self.kind is tuple else self.kind(*made)
 
-def remembered(function: Function) -> Function:
+
+def of_layers(second: int) -> Callable[[Function], Function]:
+    """Return the decorator :func:`remembered` for what layers call; ``second``: which argument is their first parameter."""
+    return partial(remembered, second=second)
+
+
+def remembered(function: Function, second: int = 0) -> Function:
     """Decorate a deterministic operation with a tensor, or a tuple of tensors, as its result, none of them an argument."""
     recipes: Bounded[tuple[object, ...], _Recipe] = Bounded(_LIMIT)
     tracked = _Tracked()
 
-    def record(args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+    def record(args: tuple[Any, ...], kwargs: dict[str, object]) -> object:
         here = context.__dict__
-        # Recordings that are replayed, and backward passes, are not checked.
-        key: list[Any] = [default_float[0], here["capture"] is None, not running.nodes]
-        values: list[Any] = []
-        tensors: list[Tensor] | None = [] if here["enabled"] else None
-        given = (*args, *kwargs, *kwargs.values()) if kwargs else args
-        if here["casting"] or not describe(given, key, values, tensors):
-            return call.__wrapped__(*args, **kwargs)
-        if len(values) > 1 and len(places := dict.fromkeys(values)) < len(values):
-            # Arguments that share their memory do so in every call of this kind.
-            numbers = dict(zip(places, range(len(places)), strict=True))
-            key.append(tuple(map(numbers.__getitem__, values)))
-        identity = tuple(key)
-        if tensors and _TRACKED in key:
-            return tracked.call(call.__wrapped__, args, kwargs, values, tensors, identity)
-        found = recipes.get(identity)
-        # The codes of reports name the thread.
-        if found is None or not found.results or (found.reporting and found.slot != values[0].engine.recorder.slot):
-            return without_collection(lambda: _watched(call.__wrapped__, args, kwargs, values, recipes, identity))
-        if found.looks and not _looked_again(found.looks, values):
-            return call.__wrapped__(*args, **kwargs)
+        found = tail = None
+        values: list[Value] = []
+        if second and not (kwargs or here["enabled"] or here["casting"]) and len(args) > second:
+            # A layer's parameters and options are described once.
+            tail = tail_of(record, args, second)
+            if tail is not None:
+                values = [args[0]._storage.value, args[second]._storage.value, *tail.values]
+                found = recipes.get(tail.key(args[0], values))
+        if found is None:
+            # Recordings that are replayed, and backward passes, are not checked.
+            key: list[Any] = [default_float[0], here["capture"] is None, not running.nodes]
+            values = []
+            tensors: list[Tensor] | None = [] if here["enabled"] else None
+            given = (*args, *kwargs, *kwargs.values()) if kwargs else args
+            if here["casting"] or not describe(given, key, values, tensors):
+                return call.__wrapped__(*args, **kwargs)
+            if len(values) > 1 and len(places := dict.fromkeys(values)) < len(values):
+                # Arguments that share their memory do so in every call of this kind.
+                numbers = dict(zip(places, range(len(places)), strict=True))
+                key.append(tuple(map(numbers.__getitem__, values)))
+                tail = None
+            identity = tuple(key)
+            if tensors and _TRACKED in key:
+                return tracked.call(call.__wrapped__, args, kwargs, values, tensors, identity)
+            found = recipes.get(identity)
+            # The codes of reports name the thread.
+            if found is None or not found.results or (found.reporting and found.slot != values[0].engine.recorder.slot):
+                return without_collection(lambda: _watched(call.__wrapped__, args, kwargs, values, recipes, identity))
+            if found.looks and not _looked_again(found.looks, values):
+                return call.__wrapped__(*args, **kwargs)
+            if tail is not None and not (found.looks or found.reporting):
+                recipes[tail.key(args[0], values)] = found
         engine: Engine = values[0].engine
         engine.recorder.reporting += found.reporting
         found.series.record(engine, values)
-        if found.kind is None:
-            [(number, layout, kind, place)] = found.results
-            return new_tensor(new_storage(values[number]), layout, kind, place)
-        made = [
-            new_tensor(new_storage(values[number]), layout, kind, place)
-            for number, layout, kind, place in found.results
-        ]
-        return found.kind(made) if found.kind is tuple else found.kind(*made)
+        return found.made(values)
 
     @wraps(function)
     def call(*args: object, **kwargs: object) -> object:

@@ -23,7 +23,7 @@ from webgpu_torch_core.operations.in_place.writing import replaced
 from webgpu_torch_core.operations.neural.layers import standardized
 from webgpu_torch_core.operations.spatial.sliding_windows import Window, window_sum
 from webgpu_torch_core.operations.without_derivatives import refuse_gradients
-from webgpu_torch_core.replay.recipes import remembered, saves_arguments
+from webgpu_torch_core.replay.recipes import of_layers, remembered, saves_arguments
 from webgpu_torch_core.tensors.memory_formats import dense_layout, memory_format
 
 from ._arguments import require_kind, wide
@@ -137,7 +137,7 @@ def _in_training(
     return _scaled(normal, weight, bias, input.ndim - 2, input.dtype), *moved
 
 
-@remembered
+@of_layers(1)
 @titled("NativeBatchNormBackward0")
 @saves_arguments
 def _in_evaluation(
@@ -193,7 +193,7 @@ def instance_norm(
     return _scaled(standardized(wide(input), dims, eps), weight, bias, input.ndim - 2, input.dtype)
 
 
-@remembered
+@of_layers(2)
 @titled("NativeGroupNormBackward0")
 @saves_arguments
 def group_norm(

@@ -15,7 +15,7 @@ from ...ir.kernels import Contraction, Operand, Output, Store
 from ...ir.layouts import Layout, contiguous_strides, number_of_elements
 from ...notices import warn_once
 from ...record.devices import on_host
-from ...replay.recipes import remembered
+from ...replay.recipes import of_layers
 from ...tensors.tensor import Tensor
 from ..common import attach, kernel_cache, needs_gradient, ordered_as, record, with_ordered_gradient
 from ..movement.joining import clamped, element_index, flip, place_inside
@@ -379,7 +379,7 @@ def finished(product: Tensor, input: Tensor, weight: Tensor, bias: Tensor | None
 
 
 @operation("contraction", method=False)
-@remembered
+@of_layers(1)
 def conv1d(
     input: Tensor,
     weight: Tensor,
@@ -394,7 +394,7 @@ def conv1d(
 
 
 @operation("contraction", method=False)
-@remembered
+@of_layers(1)
 def conv2d(
     input: Tensor,
     weight: Tensor,
@@ -409,7 +409,7 @@ def conv2d(
 
 
 @operation("contraction", method=False)
-@remembered
+@of_layers(1)
 def conv3d(
     input: Tensor,
     weight: Tensor,

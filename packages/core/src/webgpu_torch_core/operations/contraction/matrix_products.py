@@ -11,7 +11,7 @@ from ...ir import expression as ir
 from ...ir.dtypes import bool_, compute_dtype, dtype, float32, int64
 from ...ir.kernels import Contraction, Operand, Output, Store
 from ...ir.layouts import Layout, broadcast_shapes, contiguous_strides, existing_dimension, number_of_elements
-from ...replay.recipes import remembered
+from ...replay.recipes import of_layers, remembered
 from ...tensors.tensor import Tensor
 from ..common import (
     attach,
@@ -399,7 +399,7 @@ def _added(input: Tensor, left: Tensor, right: Tensor, beta: Any, alpha: Any, ou
 
 
 @operation("contraction", namespace="functional", method=False)
-@remembered
+@of_layers(1)
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, *, out: Tensor | None = None) -> Tensor:
     """``input @ weight.T + bias``; input [..., in], weight [out, in], bias [out].
 

@@ -336,7 +336,7 @@ class Elementwise:
         return entries, sorted({each for _, _, used in entries for each in used})
 
     def _make_gradient(
-        self, index: int, count: int, extras: tuple[Any, ...]
+        self, index: int, count: int, extras: tuple[object, ...]
     ) -> tuple[Elementwise | None, tuple[int, ...]]:
         def gradient_of(grad: Any, values: list[Any], extra: tuple[Any, ...]) -> Any:
             if self.declared is not None:

@@ -11,7 +11,7 @@ from ...ir.dtypes import dtype, float32, float64, int64
 from ...ir.layouts import Layout, wrap_dimension
 from ...ir.scalar_math import round_to_float32
 from ...record.grad_mode import no_grad, recording
-from ...replay.recipes import remembered, saves_arguments
+from ...replay.recipes import of_layers, remembered, saves_arguments
 from ...tensors.memory_formats import contiguous_format
 from ...tensors.saved_tensors import SavedOperand
 from ...tensors.tensor import Tensor
@@ -183,7 +183,7 @@ def _normalized_shape(
 
 
 @operation("composite", namespace="functional", method=False, title="NativeLayerNormBackward0")
-@remembered
+@of_layers(2)
 @saves_arguments
 def layer_norm(
     input: Tensor,
@@ -239,7 +239,7 @@ def standardized(input: Tensor, dims: tuple[int, ...], eps: float, target: Layou
 
 
 @operation("composite", namespace="functional", method=False)
-@remembered
+@of_layers(2)
 def rms_norm(
     input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None
 ) -> Tensor:
@@ -259,7 +259,7 @@ def rms_norm(
 
 
 @operation("indexed", namespace="functional", method=False)
-@remembered
+@of_layers(1)
 def embedding(
     input: Tensor,
     weight: Tensor,

@@ -127,6 +127,7 @@ def _weight_gradient(grad: Tensor, places: Tensor, kind: dtype, input: Tensor) -
     channels = input._layout.shape[1]
     index = clamp(places, min=0).reshape((batch, 1, taps * count)).expand((batch, channels, taps * count))
     elements = gather(input, 2, index).reshape((batch, channels, taps, count))
-    wide = kind if kind is float64 else float32
-    products = (elements.to(wide) * grad.unsqueeze(2).to(wide)).sum(1)
+    # The gradient of a position is a small difference of these: rounded once where the device has the type for that.
+    wide = float64 if float64 in input._storage.value.engine.dtypes else float32
+    products = (elements.to(wide) * grad.unsqueeze(2).to(wide)).sum(1).to(kind)
     return where(places < 0, products.new_zeros(()), products)
