@@ -80,10 +80,11 @@ def operations(t: Library) -> dict[str, Job]:
     functional = t.nn.functional
     rows, long, three = t.randn(256, 5000), t.randn(1 << 20), t.randn(3)
     points, image, grid = t.randn(512, 64), t.randn(4, 16, 32, 32), t.rand(4, 32, 32, 2) * 2 - 1
-    queries = t.randn(2, 8, 256, 64)
+    queries, longer = t.randn(2, 8, 256, 64), t.randn(1 << 24)
     return {
         "add of three elements": lambda: three + three,
         "chain of arithmetic": lambda: (long * 2 + 1).relu() * long - long,
+        "chain over 64 MiB": lambda: (longer * 2 + 1).relu() * longer - longer,
         "gelu": lambda: functional.gelu(long),
         "topk": lambda: rows.topk(10).values,
         "kthvalue": lambda: rows.kthvalue(2500).values,
