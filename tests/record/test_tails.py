@@ -111,10 +111,13 @@ def test_parameters_are_described_once_and_not_kept() -> None:
         (tail,) = value.tails.values()
         assert isinstance(tail, tails.Tail)
         assert tail.others[0] is layer.bias
-        reference = weakref.ref(value)
+        references = [weakref.ref(each) for each in (value, layer.bias, layer.bias._storage.value)]
         del tail, value
         layer.weight.add_(1)
-        assert reference() is None
+        assert references[0]() is None
+        layer(x).tolist()
+        del layer
+        assert all(each() is None for each in references)
 
 
 def test_what_is_made_for_a_call_keeps_nothing() -> None:

@@ -26,9 +26,10 @@ class Tail:
         layout: that tensor's.
         others: the other arguments.
         values: those of the other tensors.
+        mark: stands for it in keys, which outlive it.
     """
 
-    __slots__ = ("_tensors", "layout", "others", "values")
+    __slots__ = ("_tensors", "layout", "mark", "others", "values")
 
     def __init__(self, args: tuple[Tensor, ...], second: int) -> None:
         self.layout: Layout = args[second]._layout
@@ -37,6 +38,7 @@ class Tail:
             (each, each._storage.value, each._layout) for each in self.others if each.__class__ in PLAIN
         ]
         self.values = [value for _, value, _ in self._tensors]
+        self.mark = object()
 
     def fits(self, args: tuple[Tensor, ...], second: int) -> bool:
         """Return whether arguments are those, as they were."""
@@ -55,7 +57,7 @@ class Tail:
         value = values[0]
         return (
             default_float[0], context.capture is None, not running.nodes, first._layout, first._dtype, value.numel, value.engine,
-            self, value in values[1:],
+            self.mark, value in values[1:],
         )  # fmt: skip
 
 
