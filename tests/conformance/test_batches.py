@@ -19,6 +19,7 @@ EXAMPLES = 3
 #: what vmap refuses, as PyTorch's does
 REFUSED = (
     "randomness",
+    "batched tensor as input while the running_mean",
     "data-dependent",
     "dynamic shape",
     "calling .",

@@ -37,7 +37,7 @@ CASES = {
     "one_hot": (lambda t, x, i: t.nn.functional.one_hot(i, 3), False),
     "cross_entropy": (lambda t, x, i: t.nn.functional.cross_entropy(x[:1], i), False),
     "nll_loss": (lambda t, x, i: t.nn.functional.nll_loss(x[:1], i), False),
-    "weighted": (lambda t, x, i: t.nn.functional.cross_entropy(x[:1], i, weight=x[1]), False),
+    "weighted": (lambda t, x, i: t.nn.functional.cross_entropy(x[:1], i, weight=x[1].detach()), False),
     "smoothed": (lambda t, x, i: t.nn.functional.cross_entropy(x[:1], i, label_smoothing=0.1), False),
 }
 

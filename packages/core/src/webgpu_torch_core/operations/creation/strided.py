@@ -118,7 +118,8 @@ def logspace(
         raise NotImplementedError("\"logspace_cpu\" not implemented for 'Bool'")
     for each in given if steps > 1 else _powers(float(base), [first] * steps, float64):
         check_number(each, kind)
-    if kind.category < 2:
+    if kind.category < 2 or steps < 2:
+        # A single power is rounded once.
         exponents = [first] * min(steps, 1)
         if steps > 1:
             # The ends are truncated and wrapped to the type first, as PyTorch does.

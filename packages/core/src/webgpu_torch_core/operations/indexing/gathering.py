@@ -9,6 +9,7 @@ from ...dispatch.titles import by_value
 from ...dispatch.type_rules import with_type_rule
 from ...ir import expression as ir
 from ...ir.dtypes import compute_dtype, dtype, int32, int64, uint8
+from ...ir.host_bytes import check_number
 from ...ir.kernels import Operand, Output, Pointwise, Scatter, Store
 from ...ir.layouts import (
     Layout,
@@ -405,6 +406,7 @@ def index_add(
 ) -> Tensor:
     """``input`` with slices of ``source`` added at the positions a 1-d index lists."""
     check_apart(out, index, source)
+    check_number(alpha, input.dtype)
     scaled = source if alpha == 1 else (source * alpha).to(source.dtype)
     return into(_index_write(input, dim, index, scaled, "sum", "index_add"), out, True, (input,))
 
