@@ -275,8 +275,8 @@ class ContractionWriter(Writer):
         else:
             kernel = self.kernel = windows.in_order_of_memory(kernel)
             domain, shape = kernel.batch + kernel.m + kernel.n + kernel.k, kernel.batch + kernel.m + kernel.n
-            left, right = self._side(kernel.left, domain, "m"), self._side(kernel.right, domain, "n")
-            right = self._told_apart(right)
+            left = self._side(kernel.left, domain, "m")
+            right = self._told_apart(self._side(kernel.right, domain, "n"))
             rows, work = number_of_elements(kernel.m), number_of_elements(kernel.m + kernel.n + kernel.k)
             function = "r.product" if 1 < rows <= MOST_ROWS and work >= LEAST_WORK else "n.matmul"
             product = f"{function}({left}, {right}"

@@ -16,15 +16,20 @@ LONGEST_ROW = 1 << 9
 FEWEST_ROWS = 64
 
 
+def has_short_rows(shape: tuple[int, ...], itemsize: int) -> bool:
+    """Return whether arrays of a shape have many short rows, which move as elements where they lie together."""
+    return len(shape) > 1 and itemsize < shape[-1] * itemsize <= LONGEST_ROW and prod(shape[:-1]) >= FEWEST_ROWS
+
+
 def move(target: Array, source: Array) -> None:
     """Write an array into another one of its shape."""
-    row = source.shape[-1] * source.itemsize if source.ndim > 1 and source.dtype == target.dtype else 0
+    size = source.itemsize
     if (
-        source.itemsize < row <= LONGEST_ROW
-        and source.strides[-1] == target.strides[-1] == source.itemsize
-        and prod(source.shape[:-1]) >= FEWEST_ROWS
+        source.dtype == target.dtype
+        and has_short_rows(source.shape, size)
+        and source.strides[-1] == target.strides[-1] == size
     ):
-        kind = _row_of(row)
+        kind = _row_of(source.shape[-1] * size)
         target, source = target.view(kind), source.view(kind)
     target[...] = source
 
@@ -41,4 +46,4 @@ def _row_of(nbytes: int) -> np.dtype:
     return np.dtype((np.void, nbytes))
 
 
-__all__ = ["move", "together"]
+__all__ = ["has_short_rows", "move", "together"]

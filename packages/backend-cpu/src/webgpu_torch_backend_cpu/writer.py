@@ -14,7 +14,7 @@ from webgpu_torch_core.ir.monoids import Monoid
 
 from . import boxes
 from .memory import Registers, Step, write_over
-from .moving import FEWEST_ROWS, LONGEST_ROW
+from .moving import has_short_rows
 from .pool import LINE
 from .printer import CHOICES, FUNCTIONS, KNOWN, TYPES, Printer
 
@@ -256,14 +256,11 @@ class Writer:
     def put(self, stores: tuple[Store, ...], names: list[str], domain: Shape, block: Block, indent: str) -> None:
         """Write the stores of values that have names."""
         for each, value in zip(stores, names, strict=True):
-            kind = self.kernel.outputs[each.output].dtype
-            name = self.view("outputs", each.output, kind, each.offset, each.strides, domain)
-            if is_copy_of_rows(each, kind, domain):
-                self.store(
-                    f"{indent}move({name}[{subscript(block)}], {value})" if block else f"{indent}move({name}, {value})"
-                )
+            target = self._target(each, domain, block)
+            if is_copy_of_rows(each, self.kernel.outputs[each.output].dtype, domain):
+                self.store(f"{indent}move({target}, {value})")
             else:
-                self.store(f"{indent}{name}[{subscript(block) or '...'}] = {value}")
+                self.store(f"{indent}{target}{'' if block else '[...]'} = {value}")
 
     def use_registers(
         self, first: int, domain: Shape, block: Block, order: Sequence[int], beside: bool = False
@@ -352,16 +349,11 @@ class Writer:
 def is_copy_of_rows(store: Store, kind: dtype, domain: Shape) -> bool:
     """Return whether a store copies short rows that lie together on both sides, and apart from each other on one."""
     value = store.value
-    if (
-        value.step != "load"
-        or value.dtype is not kind
-        or len(domain) < 2
-        or not 1 < domain[-1] <= LONGEST_ROW // kind.itemsize
-    ):
+    if value.step != "load" or value.dtype is not kind or not has_short_rows(domain, kind.itemsize):
         return False
     strides = value.payload[2]
     apart = contiguous_strides(domain) != strides or strides != store.strides
-    return strides[-1] == store.strides[-1] == 1 and apart and number_of_elements(domain[:-1]) >= FEWEST_ROWS
+    return strides[-1] == store.strides[-1] == 1 and apart
 
 
 def parameter_lines(kernel: Kernel) -> list[str]:

@@ -42,7 +42,7 @@ class Tail:
 
     def fits(self, args: tuple[Tensor, ...], second: int) -> bool:
         """Return whether arguments are those, as they were."""
-        others = args[2:] if second == 1 else args[1:second] + args[second + 1 :]
+        others = args[1:second] + args[second + 1 :]
         if args[second]._layout is not self.layout or len(others) != len(self.others):
             return False
         if not all(map(is_, others, self.others)):

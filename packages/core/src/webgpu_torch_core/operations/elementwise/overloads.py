@@ -83,16 +83,14 @@ def rsub(input: Tensor, other: Tensor | Number, alpha: Number = 1) -> Tensor:
     return retitled(e.sub(other, input, alpha=alpha), f"RsubBackward{int(not isinstance(other, Tensor))}")
 
 
-def _cube(input: Tensor) -> Tensor:
-    """Return ``input ** 3``, of float16 rounded once and of other types by every product, as PyTorch rounds it."""
-    if not is_half(input):
-        return e.cube(input)
+def _cube_of_halves(input: Tensor) -> Tensor:
+    """Return ``input ** 3`` of halves, of float16 rounded once and of bfloat16 by every product, as PyTorch rounds it."""
     wide = input.to(float32) if input.dtype is float16 else input
     return (e.square(wide) * wide).to(input.dtype)
 
 
 _SIMPLE_POWERS = {
-    0.5: lambda x: e.sqrt(x), 1.0: lambda x: x.clone(), 2.0: lambda x: e.square(x), 3.0: lambda x: _cube(x),
+    0.5: lambda x: e.sqrt(x), 1.0: lambda x: x.clone(), 2.0: lambda x: e.square(x), 3.0: lambda x: _cube_of_halves(x),
     -1.0: lambda x: e.reciprocal(x), -0.5: lambda x: e.rsqrt(x), -2.0: lambda x: e.reciprocal(e.square(x)),
 }  # fmt: skip
 #: exponents of two beyond these take every number of a type to zero or infinity; a third of one is an exponent itself
@@ -101,7 +99,9 @@ _EXPONENTS = {float32: 378.0, float64: 2100.0}
 
 def _simple_power(simple: Callable[[Tensor], Tensor], input: Tensor, exponent: float) -> Tensor:
     """Return a power by a shorter way; its gradient is the power's, which needs the input and not the result."""
-    if exponent == 2 or (exponent == 3 and not is_half(input)) or not needs_gradient(input):
+    if exponent == 3 and not is_half(input):
+        return e.cube(input)
+    if exponent == 2 or not needs_gradient(input):
         return simple(input)
     saved = input._save()
     slope = lambda grad: grad * (pow(saved.unpack(), exponent - 1) * exponent)  # noqa: E731
